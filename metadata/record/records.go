@@ -6,10 +6,11 @@ import "github.com/klamm/klamm/protocol"
 type Record interface {
 	// ID is the record's id in the frame.
 	ID() int16
-	// version is the lowest version that holds the fields that are set.
+	// version is the one that is written: the lowest that holds the fields that
+	// are set, with the exceptions that Kafka makes.
 	version() int16
-	appendTo(w *writer, version int16)
-	readFrom(r *reader, version int16)
+	// walk visits the record's fields in the order of Kafka's schema.
+	walk(v visitor, version int16)
 }
 
 // Endpoint is a listener as a broker or controller registers it.
@@ -178,4 +179,15 @@ type RegisterController struct {
 // TopicName is empty.
 type ClearELR struct {
 	TopicName string
+}
+
+// UnregisterController removes a controller's registration.
+type UnregisterController struct {
+	ControllerID protocol.NodeID
+}
+
+// ZKMigrationState is the phase of a migration from ZooKeeper. Kafka 4 writes
+// none but logs that began before it hold some.
+type ZKMigrationState struct {
+	State int8
 }
