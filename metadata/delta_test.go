@@ -1,0 +1,265 @@
+package metadata
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/klamm/klamm/metadata/record"
+	"github.com/klamm/klamm/protocol"
+)
+
+func uuid(n byte) protocol.UUID { return protocol.UUID{0: n, 15: 200} }
+
+func replayAll(t *testing.T, img *Image, recs ...record.Record) *Image {
+	t.Helper()
+	d := NewDelta(img)
+	for _, r := range recs {
+		if err := d.Replay(r); err != nil {
+			t.Fatalf("replay %T: %v", r, err)
+		}
+	}
+	return d.Apply(img.Offset()+int64(len(recs)), 1, 1000)
+}
+
+func partition(topic protocol.UUID, id int32, replicas ...protocol.NodeID) *record.Partition {
+	return &record.Partition{
+		TopicID: topic, PartitionID: id, Replicas: replicas, ISR: replicas,
+		Leader: replicas[0], Directories: make([]protocol.UUID, len(replicas)),
+	}
+}
+
+func TestEpochsFollowTheRecords(t *testing.T) {
+	img := replayAll(t, Empty(), &record.Topic{Name: "a", TopicID: uuid(1)}, partition(uuid(1), 0, 1, 2))
+
+	shrink := record.NewPartitionChange(uuid(1), 0)
+	shrink.ISR = []protocol.NodeID{1}
+	sameLeader := record.NewPartitionChange(uuid(1), 0)
+	sameLeader.Leader = 1
+	img2 := replayAll(t, img, shrink, sameLeader)
+
+	before, _ := img.Partition(protocol.TopicPartition{Topic: "a"})
+	after, _ := img2.Partition(protocol.TopicPartition{Topic: "a"})
+	if before.PartitionEpoch != 0 || before.LeaderEpoch != 0 || len(before.ISR) != 2 {
+		t.Errorf("the published image changed: %+v", before)
+	}
+	if after.PartitionEpoch != 2 || after.LeaderEpoch != 1 || !slices.Equal(after.ISR, []protocol.NodeID{1}) {
+		t.Errorf("after an ISR change and a recorded leader: %+v", after)
+	}
+}
+
+func TestDeletedTopicTakesItsConfigs(t *testing.T) {
+	value := "1000"
+	img := replayAll(
+		t, Empty(),
+		&record.Topic{Name: "a", TopicID: uuid(1)}, partition(uuid(1), 0, 7),
+		&record.Config{ResourceType: ResourceTopic, ResourceName: "a", Name: "retention.ms", Value: &value},
+		&record.RemoveTopic{TopicID: uuid(1)},
+		&record.Topic{Name: "a", TopicID: uuid(2)}, partition(uuid(2), 0, 7),
+	)
+	if v, ok := img.Config(Resource{ResourceTopic, "a"}, "retention.ms"); ok {
+		t.Errorf("the re-created topic has retention.ms=%s of the old one", v)
+	}
+	for topic := range img.PartitionsOn(7) {
+		if topic.ID != uuid(2) {
+			t.Errorf("broker 7 still holds topic id %s", topic.ID)
+		}
+	}
+}
+
+func TestReplayNamesWhatDoesNotFit(t *testing.T) {
+	img := replayAll(
+		t, Empty(),
+		&record.Topic{Name: "a", TopicID: uuid(1)}, partition(uuid(1), 0, 1),
+		&record.RegisterBroker{BrokerID: 1, BrokerEpoch: 5},
+	)
+	for _, c := range []struct {
+		rec  record.Record
+		want string
+	}{
+		{&record.Topic{Name: "a", TopicID: uuid(9)}, `topic "a" exists already`},
+		{&record.Topic{Name: "b", TopicID: uuid(1)}, `belongs to topic "a"`},
+		{&record.RemoveTopic{TopicID: uuid(9)}, "is unknown"},
+		{partition(uuid(9), 0, 1), "is unknown"},
+		{partition(uuid(1), 2, 1), "has 1 partitions, the record is of partition 2"},
+		{record.NewPartitionChange(uuid(1), 1), "has no partition 1"},
+		{&record.BrokerRegistrationChange{BrokerID: 2, BrokerEpoch: 5}, "broker 2 is not registered"},
+		{&record.BrokerRegistrationChange{BrokerID: 1, BrokerEpoch: 4}, "registered with epoch 5, the record has 4"},
+		{&record.UnregisterBroker{BrokerID: 1, BrokerEpoch: 4}, "registered with epoch 5"},
+		{&record.ClearELR{TopicName: "zz"}, `topic "zz" is unknown`},
+	} {
+		err := NewDelta(img).Replay(c.rec)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("replay of %T: error %v, want one with %q", c.rec, err, c.want)
+		}
+	}
+}
+
+func TestChangedPartitionsAcrossChunks(t *testing.T) {
+	recs := []record.Record{&record.Topic{Name: "a", TopicID: uuid(1)}}
+	for i := range int32(3*chunkSize + 5) {
+		recs = append(recs, partition(uuid(1), i, 1))
+	}
+	img := replayAll(t, Empty(), recs...)
+
+	d := NewDelta(img)
+	touched := []int32{1, chunkSize, 3 * chunkSize}
+	for _, id := range touched {
+		if err := d.Replay(record.NewPartitionChange(uuid(1), id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.Replay(partition(uuid(1), 3*chunkSize+5, 1)); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for change := range d.ChangedTopics() {
+		for before, after := range change.Partitions() {
+			got = append(got, fmt.Sprintf("%d new=%t", after.ID, before == nil))
+		}
+	}
+	want := []string{"1 new=false", "64 new=false", "192 new=false", "197 new=true"}
+	if !slices.Equal(got, want) {
+		t.Errorf("changed partitions %v, want %v", got, want)
+	}
+}
+
+// TestRebuiltImageIsEqual replays random records and checks at every step that
+// the image before is what it was, that Records rebuilds the image after
+// (invariant 8), and that the table of placements agrees with the topics.
+func TestRebuiltImageIsEqual(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		img := Empty()
+		nextTopic := byte(1)
+		for range rapid.IntRange(1, 25).Draw(t, "batches") {
+			before := img.Digest()
+			d := NewDelta(img)
+			n := rapid.IntRange(1, 6).Draw(t, "records")
+			for range n {
+				rec := drawRecord(t, d, &nextTopic)
+				if err := d.Replay(rec); err != nil {
+					t.Fatalf("replay %T: %v", rec, err)
+				}
+			}
+			next := d.Apply(img.Offset()+int64(n), 1, 0)
+			if got := img.Digest(); got != before {
+				t.Fatalf("the published image changed: %s, then %s", before, got)
+			}
+			img = next
+
+			rebuilt := NewDelta(Empty())
+			for rec := range img.Records() {
+				if err := rebuilt.Replay(rec); err != nil {
+					t.Fatalf("rebuild %T: %v", rec, err)
+				}
+			}
+			if got := rebuilt.Apply(img.Offset(), 1, 0); got.Digest() != img.Digest() {
+				t.Fatalf("the rebuilt image differs")
+			}
+			checkPlacements(t, img)
+		}
+	})
+}
+
+func drawRecord(t *rapid.T, d *Delta, nextTopic *byte) record.Record {
+	now := d.Apply(0, 0, 0)
+	var topics []*Topic
+	for topic := range now.Topics() {
+		topics = append(topics, topic)
+	}
+	replicas := rapid.SliceOfNDistinct(rapid.Int32Range(1, 5), 1, 3, rapid.ID[int32])
+	nodes := func(label string) (out []protocol.NodeID) {
+		for _, r := range replicas.Draw(t, label) {
+			out = append(out, protocol.NodeID(r))
+		}
+		return out
+	}
+	kind := rapid.IntRange(0, 6).Draw(t, "kind")
+	if len(topics) == 0 && kind < 4 {
+		kind = 4
+	}
+	switch kind {
+	case 0:
+		topic := rapid.SampledFrom(topics).Draw(t, "topic")
+		return partition(topic.ID, int32(topic.NumPartitions()), nodes("replicas")...)
+	case 1, 2:
+		topic := rapid.SampledFrom(topics).Draw(t, "topic")
+		if topic.NumPartitions() == 0 {
+			return partition(topic.ID, 0, nodes("replicas")...)
+		}
+		change := record.NewPartitionChange(topic.ID, rapid.Int32Range(0, int32(topic.NumPartitions()-1)).Draw(t, "partition"))
+		change.Replicas = nodes("replicas")
+		change.Directories = make([]protocol.UUID, len(change.Replicas))
+		change.ISR = change.Replicas[:1]
+		change.Leader = change.Replicas[0]
+		return change
+	case 3:
+		return &record.RemoveTopic{TopicID: rapid.SampledFrom(topics).Draw(t, "topic").ID}
+	case 4:
+		id := *nextTopic
+		*nextTopic++
+		return &record.Topic{Name: fmt.Sprint("t", id), TopicID: uuid(id)}
+	case 5:
+		rec := &record.Config{ResourceType: ResourceBroker, Name: fmt.Sprint("k", rapid.IntRange(0, 3).Draw(t, "key"))}
+		if rapid.Bool().Draw(t, "set") {
+			value := fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "value"))
+			rec.Value = &value
+		}
+		return rec
+	default:
+		return &record.FeatureLevel{Name: fmt.Sprint("f", rapid.IntRange(0, 2).Draw(t, "feature")), Level: int16(rapid.IntRange(0, 2).Draw(t, "level"))}
+	}
+}
+
+func checkPlacements(t *rapid.T, img *Image) {
+	for broker := protocol.NodeID(1); broker <= 5; broker++ {
+		want := map[string]bool{}
+		for topic := range img.Topics() {
+			for p := range topic.Partitions() {
+				if slices.Contains(p.Replicas, broker) {
+					want[fmt.Sprint(topic.Name, p.ID)] = true
+				}
+			}
+		}
+		n := 0
+		for topic, p := range img.PartitionsOn(broker) {
+			n++
+			if !want[fmt.Sprint(topic.Name, p.ID)] {
+				t.Fatalf("broker %d is said to hold %s-%d", broker, topic.Name, p.ID)
+			}
+		}
+		if n != len(want) {
+			t.Fatalf("broker %d holds %d partitions, the table says %d", broker, len(want), n)
+		}
+	}
+}
+
+// TestDeltasOfOneImageRunSideBySide is for the race detector: the controller
+// and the replay goroutine both derive from the image that others read.
+func TestDeltasOfOneImageRunSideBySide(t *testing.T) {
+	img := replayAll(t, Empty(), &record.Topic{Name: "a", TopicID: uuid(1)}, partition(uuid(1), 0, 1))
+	var wg sync.WaitGroup
+	for i := range byte(4) {
+		wg.Go(func() {
+			d := NewDelta(img)
+			for range 50 {
+				if err := d.Replay(record.NewPartitionChange(uuid(1), 0)); err != nil {
+					t.Error(err)
+				}
+				_ = d.Apply(10, 1, 0)
+			}
+			if err := d.Replay(&record.Topic{Name: fmt.Sprint(i), TopicID: uuid(i + 2)}); err != nil {
+				t.Error(err)
+			}
+			img.Digest()
+		})
+	}
+	wg.Wait()
+	if img.NumTopics() != 1 {
+		t.Errorf("the shared image has %d topics", img.NumTopics())
+	}
+}
