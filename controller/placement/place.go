@@ -2,7 +2,6 @@ package placement
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -22,8 +21,14 @@ type Rand interface {
 	IntN(n int) int
 }
 
+// Refusal says why there is no placement, in Kafka's words: it goes to clients.
+type Refusal string
+
+// Error returns the sentence.
+func (r Refusal) Error() string { return string(r) }
+
 // Place returns the replicas of each partition, the preferred leader first. The
-// error's text goes to the client.
+// only errors are Refusals.
 func Place(brokers []Broker, partitions, replicas int, rng Rand) ([][]protocol.NodeID, error) {
 	living := 0
 	for _, b := range brokers {
@@ -33,12 +38,12 @@ func Place(brokers []Broker, partitions, replicas int, rng Rand) ([][]protocol.N
 	}
 	switch {
 	case replicas <= 0:
-		return nil, fmt.Errorf("Invalid replication factor %d: the replication factor must be positive.", replicas)
+		return nil, Refusal(fmt.Sprintf("Invalid replication factor %d: the replication factor must be positive.", replicas))
 	case living == 0:
-		return nil, errors.New("All brokers are currently fenced.")
+		return nil, Refusal("All brokers are currently fenced.")
 	case replicas > len(brokers):
-		return nil, fmt.Errorf("The target replication factor of %d cannot be reached because only %d broker(s) "+
-			"are registered or some brokers have all their log directories cordoned.", replicas, len(brokers))
+		return nil, Refusal(fmt.Sprintf("The target replication factor of %d cannot be reached because only %d broker(s) "+
+			"are registered or some brokers have all their log directories cordoned.", replicas, len(brokers)))
 	}
 	s := newStripes(brokers, living, rng)
 	placed := make([][]protocol.NodeID, partitions)

@@ -1,0 +1,116 @@
+package decide
+
+import (
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm/klamm/metadata"
+	"github.com/klamm/klamm/metadata/record"
+	"github.com/klamm/klamm/protocol"
+)
+
+// Progress is what the active controller knows of a broker's session: offsets
+// that the broker must have replayed before it may go on.
+type Progress struct {
+	// Registered is the offset of the broker's registration record: a broker
+	// that has it has everything that was so when it came.
+	Registered int64
+	// ShutDown is the offset of the last record of its controlled shutdown;
+	// −1 while none was asked for.
+	ShutDown int64
+}
+
+// Heartbeat decides what a heartbeat changes.
+//
+//	state          wants               becomes
+//	fenced         shut down           fenced, may go
+//	fenced         unfence, caught up  unfenced
+//	unfenced       fence               fenced
+//	unfenced       shut down           shutting down; with nothing to hand over fenced, may go
+//	shutting down  shut down           fenced, may go, once it has replayed the hand-over
+func Heartbeat(img *metadata.Image, req *kmsg.BrokerHeartbeatRequest, progress Progress, env Env) ([]record.Record, *kmsg.BrokerHeartbeatResponse, error) {
+	id := protocol.NodeID(req.BrokerID)
+	b, err := checkBrokerEpoch(img, id, protocol.BrokerEpoch(req.BrokerEpoch))
+	if err != nil {
+		return nil, nil, err
+	}
+	resp := kmsg.NewPtrBrokerHeartbeatResponse()
+	resp.IsCaughtUp = req.CurrentMetadataOffset >= progress.Registered
+	resp.IsFenced = b.Fenced
+	records := cordon(b, req)
+
+	switch {
+	case b.Fenced && req.WantShutdown:
+		resp.ShouldShutdown = true
+
+	case b.Fenced:
+		if !req.WantFence && resp.IsCaughtUp {
+			records = append(records, fencing(b, -1))
+			records = append(records, electLeaderless(img, env, id)...)
+			resp.IsFenced = false
+		}
+
+	case b.InControlledShutdown:
+		if progress.ShutDown >= 0 && req.CurrentMetadataOffset >= progress.ShutDown {
+			records = append(records, Fence(img, id, env)...)
+			resp.IsFenced, resp.ShouldShutdown = true, true
+		}
+
+	case req.WantFence:
+		records = append(records, Fence(img, id, env)...)
+		resp.IsFenced, resp.ShouldShutdown = true, req.WantShutdown
+
+	case req.WantShutdown:
+		moves := leaveISRs(img, env, id, false)
+		if len(moves) == 0 {
+			records = append(records, fencing(b, 1))
+			resp.IsFenced, resp.ShouldShutdown = true, true
+			break
+		}
+		records = append(records, &record.BrokerRegistrationChange{
+			BrokerID: id, BrokerEpoch: b.Epoch, InControlledShutdown: 1,
+		})
+		records = append(records, moves...)
+	}
+	return records, resp, nil
+}
+
+// cordon takes note of directories that get no new replicas (Kafka 4.3).
+func cordon(b *metadata.Broker, req *kmsg.BrokerHeartbeatRequest) []record.Record {
+	if req.Version < 2 || req.CordonedLogDirs == nil {
+		return nil
+	}
+	dirs := uuids(req.CordonedLogDirs)
+	if b.CordonedLogDirs != nil && slices.Equal(dirs, b.CordonedLogDirs) {
+		return nil
+	}
+	return []record.Record{&record.BrokerRegistrationChange{
+		BrokerID: b.ID, BrokerEpoch: b.Epoch, CordonedLogDirs: dirs,
+	}}
+}
+
+// Fence takes a broker out of office: its partitions first, then the broker, so
+// that at no offset a fenced broker leads (invariant 10). Many partitions make
+// many records; they need not be atomic.
+func Fence(img *metadata.Image, id protocol.NodeID, env Env) []record.Record {
+	b, ok := img.Broker(id)
+	if !ok || b.Fenced {
+		return nil
+	}
+	return append(leaveISRs(img, env, id, false), fencing(b, 1))
+}
+
+func fencing(b *metadata.Broker, change int8) record.Record {
+	return &record.BrokerRegistrationChange{BrokerID: b.ID, BrokerEpoch: b.Epoch, Fenced: change}
+}
+
+// UnregisterBroker removes a registration for good. What the broker acknowledged
+// is out of reach then: it leaves the ELRs too.
+func UnregisterBroker(img *metadata.Image, id protocol.NodeID, env Env) ([]record.Record, error) {
+	b, ok := img.Broker(id)
+	if !ok {
+		return nil, protocol.Errorf(protocol.ErrBrokerIDNotRegistered, "Broker ID %d is not currently registered", id)
+	}
+	return append(leaveISRs(img, env, id, true), &record.UnregisterBroker{BrokerID: id, BrokerEpoch: b.Epoch}), nil
+}
