@@ -1,0 +1,181 @@
+package server
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// smallFrame is the size of a connection's read buffer. A frame that fits is
+// decoded where it lies.
+const smallFrame = 4 << 10
+
+var (
+	errFrameSize = errors.New("frame size is out of range")
+	errIdle      = errors.New("connection was idle")
+)
+
+// frameSize reads the size in front of a frame.
+func frameSize(p []byte) int32 { return int32(binary.BigEndian.Uint32(p)) }
+
+// frame is a request's bytes without the size, and what is to be given back
+// when they are done with.
+type frame struct {
+	bytes        []byte
+	discard      int     // bytes of the read buffer that the frame lies in
+	buf          *[]byte // nil where the frame lies in the read buffer
+	small, large int64   // held of the budgets
+}
+
+// release gives everything back; the bytes must not be used any more.
+func (c *Conn) release(f *frame) {
+	if f.discard > 0 {
+		// It was peeked, so it is there.
+		_, _ = c.reader.Discard(f.discard)
+	}
+	if f.buf != nil {
+		putBuffer(f.buf)
+	}
+	if f.small > 0 {
+		c.server.cfg.Memory.small.release(f.small)
+	}
+	if f.large > 0 {
+		c.server.cfg.Memory.large.release(f.large)
+	}
+	*f = frame{}
+}
+
+// nextFrame reads one frame. What it allocates is bounded by what has arrived,
+// not by what the size field claims. The frame is valid until release, which
+// must come before the next call, after an error too.
+func (c *Conn) nextFrame(ctx context.Context, f *frame) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err := c.awaitByte(ctx); err != nil {
+		return err
+	}
+	if c.reader.Buffered() < 4 {
+		if err := c.setFrameDeadline(ctx, 0); err != nil {
+			return err
+		}
+	}
+	head, err := c.reader.Peek(4)
+	if err != nil {
+		return err
+	}
+	size := frameSize(head)
+	if size <= 0 || size > c.server.cfg.MaxFrame {
+		return fmt.Errorf("%w: %d", errFrameSize, size)
+	}
+	n := int(size)
+	if n+4 <= smallFrame {
+		if c.reader.Buffered() < n+4 {
+			if err := c.setFrameDeadline(ctx, n); err != nil {
+				return err
+			}
+		}
+		p, err := c.reader.Peek(n + 4)
+		if err != nil {
+			return err
+		}
+		f.bytes, f.discard = p[4:], n+4
+		return nil
+	}
+	_, _ = c.reader.Discard(4)
+	return c.readLarge(ctx, f, n)
+}
+
+// readLarge reads a frame of n bytes that does not fit the read buffer.
+func (c *Conn) readLarge(ctx context.Context, f *frame, n int) error {
+	var err error
+	first := min(n, maxPooled)
+	if f.small, err = c.server.cfg.Memory.small.acquire(ctx, int64(classSize(class(first)))); err != nil {
+		f.small = 0
+		return err
+	}
+	if err := c.setFrameDeadline(ctx, n); err != nil {
+		return err
+	}
+	f.buf = getBuffer(first)
+	f.bytes = *f.buf
+	if _, err := io.ReadFull(c.reader, f.bytes); err != nil {
+		return err
+	}
+	if n == first {
+		return nil
+	}
+	if f.large, err = c.server.cfg.Memory.large.acquire(ctx, int64(n)); err != nil {
+		f.large = 0
+		return err
+	}
+	// Waiting for memory is not the client's slowness.
+	if err := c.setFrameDeadline(ctx, n); err != nil {
+		return err
+	}
+	for have := first; have < n; have = len(f.bytes) {
+		grown := make([]byte, min(2*have, n))
+		copy(grown, f.bytes)
+		if f.buf != nil {
+			putBuffer(f.buf)
+			f.buf = nil
+		}
+		f.bytes = grown
+		if _, err := io.ReadFull(c.reader, f.bytes[have:]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaitByte waits until a frame begins. It gives up after the idle timeout,
+// counted from the last read or write, but never while an answer is due.
+func (c *Conn) awaitByte(ctx context.Context) error {
+	idle := c.server.cfg.IdleTimeout
+	for c.reader.Buffered() == 0 {
+		// The deadline is set when it was used up or replaced, not per frame.
+		if !c.idleArmed {
+			if err := c.setReadDeadline(ctx, time.Now().Add(idle)); err != nil {
+				return err
+			}
+			c.idleArmed = true
+		}
+		_, err := c.reader.Peek(1)
+		if err == nil {
+			break
+		}
+		if ctx.Err() != nil || !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+		rest := idle - time.Duration(time.Now().UnixNano()-c.lastActive.Load())
+		if c.unanswered.Load() > 0 {
+			rest = idle
+		}
+		if rest <= 0 {
+			return errIdle
+		}
+		if err := c.setReadDeadline(ctx, time.Now().Add(rest)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setFrameDeadline bounds the time that a frame of n bytes may take.
+func (c *Conn) setFrameDeadline(ctx context.Context, n int) error {
+	c.idleArmed = false
+	return c.setReadDeadline(ctx, time.Now().Add(c.server.cfg.FrameTimeout+time.Duration(n>>20)*time.Second))
+}
+
+// setReadDeadline sets the deadline of reads, unless ctx has ended: its end
+// sets a deadline that has passed, which must not be undone.
+func (c *Conn) setReadDeadline(ctx context.Context, t time.Time) error {
+	if err := c.netConn.SetReadDeadline(t); err != nil {
+		return err
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,103 @@
+package server
+
+import (
+	"context"
+	"math/bits"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// defaultMemory is what a server without a Memory of its own may use.
+const defaultMemory = 512 << 20
+
+// Memory bounds the bytes of requests that are being read or handled, as
+// queued.max.request.bytes does. Whoever finds it used up waits, which stops
+// its connection from being read.
+//
+// There are three budgets, taken in this order by one request, so that nobody
+// who holds a later one waits for an earlier one:
+//
+//	small    the buffer of a request, or the first MiB of a larger one
+//	large    the rest of a request above 1 MiB, taken for the whole of it once
+//	         its first MiB has come: a claimed length alone takes nothing here
+//	decode   what decoding is expected to allocate, where that is much
+//
+// Requests up to smallFrame are read inside the connection's own read buffer
+// and take no budget: heartbeats get through when producers have used up all.
+type Memory struct {
+	small, large, decode budget
+}
+
+// NewMemory shares bytes out over the three budgets.
+func NewMemory(bytes int64) *Memory {
+	return &Memory{
+		small:  newBudget(max(bytes/4, maxPooled)),
+		large:  newBudget(max(bytes/2, maxPooled)),
+		decode: newBudget(max(bytes/4, maxPooled)),
+	}
+}
+
+// budget is a number of bytes. A request for more than all of it gets all of it.
+type budget struct {
+	size int64
+	sem  *semaphore.Weighted
+}
+
+func newBudget(size int64) budget { return budget{size, semaphore.NewWeighted(size)} }
+
+func (b budget) acquire(ctx context.Context, n int64) (int64, error) {
+	n = min(n, b.size)
+	return n, b.sem.Acquire(ctx, n)
+}
+
+func (b budget) release(n int64) { b.sem.Release(n) }
+
+// Buffers are pooled in classes of 4 KiB, 16 KiB, … 1 MiB. Larger ones are left
+// to the garbage collector: a pool would keep the rare giant for ever.
+const (
+	minPooled = 4 << 10
+	maxPooled = 1 << 20
+	classes   = 5
+)
+
+var pools [classes]sync.Pool
+
+// class returns the smallest class that holds n bytes.
+func class(n int) int {
+	if n <= minPooled {
+		return 0
+	}
+	return (bits.Len(uint(n-1)) - 12 + 1) / 2
+}
+
+func classSize(c int) int { return minPooled << (2 * c) }
+
+// getBuffer returns a buffer of length n. Above maxPooled it is freshly made.
+func getBuffer(n int) *[]byte {
+	c := class(n)
+	if c >= classes {
+		b := make([]byte, n)
+		return &b
+	}
+	if b, ok := pools[c].Get().(*[]byte); ok {
+		*b = (*b)[:n]
+		return b
+	}
+	b := make([]byte, n, classSize(c))
+	return &b
+}
+
+// putBuffer gives a buffer back. It may have grown by append; whatever is not
+// at least of the smallest class, or larger than the largest, is dropped.
+func putBuffer(b *[]byte) {
+	n := cap(*b)
+	if n < minPooled || n > maxPooled {
+		return
+	}
+	c := class(n)
+	if classSize(c) > n {
+		c--
+	}
+	pools[c].Put(b)
+}
