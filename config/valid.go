@@ -125,7 +125,7 @@ func (l listOf) check(key string, v Value) error {
 	return nil
 }
 
-func (l listOf) String() string { return "a list of " + strings.Join(l.words, ", ") }
+func (l listOf) String() string { return "of " + strings.Join(l.words, ", ") }
 
 // itemList is a list of anything, but not of nothing: items are not empty, and
 // at least one is there unless orEmpty.
@@ -141,7 +141,7 @@ func (l itemList) check(key string, v Value) error {
 	return nil
 }
 
-func (l itemList) String() string { return "a list without empty items" }
+func (l itemList) String() string { return "without empty items" }
 
 // notEmpty is a text with at least one character.
 type notEmpty struct{}
@@ -153,7 +153,7 @@ func (notEmpty) check(key string, v Value) error {
 	return nil
 }
 
-func (notEmpty) String() string { return "a text that is not empty" }
+func (notEmpty) String() string { return "not empty" }
 
 // throttledReplicas is the value of *.replication.throttled.replicas.
 type throttledReplicas struct{}
