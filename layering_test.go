@@ -20,7 +20,7 @@ const module = "github.com/klamm/klamm/"
 // same height. So packages of one line never import each other: controller
 // and broker meet in the metadata log only.
 var layers = [][]string{
-	{"protocol"},
+	{"protocol", "config/properties"},
 	{"config", "raftlog", "storage"},
 	{"metadata/record"},
 	{"metadata"},
@@ -182,6 +182,8 @@ func TestLayerRule(t *testing.T) {
 		{"storage", "metadata", false},
 		{"raftlog", "storage", false},
 		{"config", "storage", false},
+		{"storage", "config/properties", true},
+		{"config/properties", "protocol", false},
 		{"protocol/server", "config", false},
 		{"metadata/record", "metadata", false},
 		{"api", "broker/api", false},

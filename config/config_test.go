@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
+
+	"github.com/klamm/klamm/config/properties"
 )
 
 // minimal is a combined node, the start of most cases below.
@@ -28,14 +30,14 @@ func TestParse(t *testing.T) {
 	base := parseText(t, minimal)
 	datadriven.Walk(t, "testdata/node", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			properties, err := ParseProperties(strings.NewReader(d.Input))
+			props, err := properties.Parse(strings.NewReader(d.Input))
 			if err != nil {
 				return err.Error()
 			}
 			if d.Cmd == "parse" {
-				properties = addMinimal(t, properties)
+				props = addMinimal(t, props)
 			}
-			c, err := Parse("server.properties", properties)
+			c, err := Parse("server.properties", props)
 			if err != nil {
 				return err.Error()
 			}
@@ -46,28 +48,28 @@ func TestParse(t *testing.T) {
 
 // addMinimal adds the lines of the minimal node that the case does not have
 // itself, as lines from 101 on.
-func addMinimal(t *testing.T, properties []Property) []Property {
-	base, err := ParseProperties(strings.NewReader(minimal))
+func addMinimal(t *testing.T, props []properties.Property) []properties.Property {
+	base, err := properties.Parse(strings.NewReader(minimal))
 	if err != nil {
 		t.Fatal(err)
 	}
-	given := len(properties)
+	given := len(props)
 	for _, p := range base {
-		if !slices.ContainsFunc(properties[:given], func(own Property) bool { return own.Key == p.Key }) {
+		if !slices.ContainsFunc(props[:given], func(own properties.Property) bool { return own.Key == p.Key }) {
 			p.Line += 100
-			properties = append(properties, p)
+			props = append(props, p)
 		}
 	}
-	return properties
+	return props
 }
 
 func parseText(t *testing.T, text string) *Config {
 	t.Helper()
-	properties, err := ParseProperties(strings.NewReader(text))
+	props, err := properties.Parse(strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := Parse("server.properties", properties)
+	c, err := Parse("server.properties", props)
 	if err != nil {
 		t.Fatal(err)
 	}

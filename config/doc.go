@@ -13,7 +13,7 @@
 //     server.properties, else from the table. A topic key has other names
 //     (synonyms) on the broker, sometimes in another unit;
 //   - the node's own configuration (node.go, listeners.go, quorum.go): read
-//     from server.properties (properties.go, the syntax of Java's Properties)
+//     from server.properties (config/properties, the syntax of Java's Properties)
 //     once at the start and never changed. A wrong value stops the start and
 //     names file, line, key, value and what would be valid; a key that is
 //     unknown, or known and not used yet, is named once in a warning.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/klamm/klamm/config/properties"
 	"github.com/klamm/klamm/protocol"
 )
 
@@ -20,7 +21,7 @@ func Load(path string, overrides []string) (*Config, error) {
 		return nil, fmt.Errorf("read the configuration: %w", err)
 	}
 	defer file.Close()
-	properties, err := ParseProperties(file)
+	props, err := properties.Parse(file)
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration %s: %w", path, err)
 	}
@@ -29,17 +30,17 @@ func Load(path string, overrides []string) (*Config, error) {
 		if !ok {
 			return nil, fmt.Errorf("--override %s: valid is KEY=VALUE", override)
 		}
-		properties = append(properties, Property{Key: key, Value: value})
+		props = append(props, properties.Property{Key: key, Value: value})
 	}
-	return Parse(path, properties)
+	return Parse(path, props)
 }
 
 // Parse makes a configuration of properties, the last of equal keys counts; a
 // property without a line is an override. The error names every wrong value.
-func Parse(file string, properties []Property) (*Config, error) {
-	r := &reader{file: file, values: make(map[string]Property), used: make(map[string]bool), wrong: make(map[string]bool)}
+func Parse(file string, props []properties.Property) (*Config, error) {
+	r := &reader{file: file, values: make(map[string]properties.Property), used: make(map[string]bool), wrong: make(map[string]bool)}
 	var repeated []string
-	for _, p := range properties {
+	for _, p := range props {
 		if _, twice := r.values[p.Key]; twice && p.Line > 0 {
 			repeated = append(repeated, p.Key)
 		}
@@ -65,7 +66,7 @@ func Parse(file string, properties []Property) (*Config, error) {
 // what is wrong, so that one start shows all mistakes.
 type reader struct {
 	file   string
-	values map[string]Property
+	values map[string]properties.Property
 	used   map[string]bool
 	wrong  map[string]bool // keys that failed: what follows from them is not worth a message
 	errs   []error

@@ -1,4 +1,4 @@
-package config
+package properties
 
 import (
 	"strconv"
@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestParseProperties(t *testing.T) {
+func TestParse(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"separators", "a=1\nb: 2\nc 3\nd = 4\ne\t:\t5\nf\n", "1:a=1 2:b=2 3:c=3 4:d=4 5:e=5 6:f="},
 		{"only the first separator counts", "a==1\nb=:2\nc = = 3\nd x=4", "1:a==1 2:b=:2 3:c== 3 4:d=x=4"},
@@ -29,7 +29,7 @@ func TestParseProperties(t *testing.T) {
 		{"not text", "a=\xff", "error: not UTF-8 text"},
 	}
 	for _, test := range tests {
-		properties, err := ParseProperties(strings.NewReader(test.text))
+		properties, err := Parse(strings.NewReader(test.text))
 		var got string
 		if err != nil {
 			got = "error: " + err.Error()
@@ -53,14 +53,14 @@ func show(properties []Property) string {
 	return b.String()
 }
 
-// FuzzParseProperties: whatever the bytes, an answer without a panic, lines
+// FuzzParse: whatever the bytes, an answer without a panic, lines
 // that only grow, and what was read is read again when it is written escaped.
-func FuzzParseProperties(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"a=1\nb: 2\\\n 3\n# c\n", `k\=\u00e9=v\t`, "\\", "a\\\r\n\\\nb", "=:=\f=", "!\x00=\xff"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		properties, err := ParseProperties(strings.NewReader(string(data)))
+		properties, err := Parse(strings.NewReader(string(data)))
 		if err != nil {
 			return
 		}
@@ -73,7 +73,7 @@ func FuzzParseProperties(f *testing.F) {
 			line = p.Line
 			written.WriteString(escape(p.Key) + "=" + escape(p.Value) + "\n")
 		}
-		again, err := ParseProperties(strings.NewReader(written.String()))
+		again, err := Parse(strings.NewReader(written.String()))
 		if err != nil || len(again) != len(properties) {
 			t.Fatalf("%q read again: %d properties instead of %d, %v", written.String(), len(again), len(properties), err)
 		}

@@ -1,4 +1,6 @@
-package config
+// Package properties reads the syntax of Java's Properties, in which Kafka
+// writes server.properties and meta.properties.
+package properties
 
 import (
 	"errors"
@@ -15,11 +17,11 @@ type Property struct {
 	Line       int // where it begins, from 1
 }
 
-// maxPropertiesSize bounds what is read: a real file has some kilobytes, and a
+// maxSize bounds what is read: a real file has some kilobytes, and a
 // log segment given by mistake should not be read into memory first.
-const maxPropertiesSize = 4 << 20
+const maxSize = 4 << 20
 
-// ParseProperties reads the syntax of java.util.Properties, in the file's
+// Parse reads the syntax of java.util.Properties, in the file's
 // order, repetitions included:
 //
 //	# comment            also with !
@@ -31,13 +33,13 @@ const maxPropertiesSize = 4 << 20
 //
 // Java reads Latin-1 where given bytes; Kafka's files are ASCII in practice.
 // We read UTF-8 and refuse what is not.
-func ParseProperties(r io.Reader) ([]Property, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxPropertiesSize+1))
+func Parse(r io.Reader) ([]Property, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxSize+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(data) > maxPropertiesSize {
-		return nil, fmt.Errorf("more than %d bytes: not a properties file", maxPropertiesSize)
+	if len(data) > maxSize {
+		return nil, fmt.Errorf("more than %d bytes: not a properties file", maxSize)
 	}
 	if !utf8.Valid(data) {
 		return nil, errors.New("not UTF-8 text")
@@ -49,7 +51,7 @@ func ParseProperties(r io.Reader) ([]Property, error) {
 		if !ok {
 			return properties, nil
 		}
-		rawKey, rawValue := splitProperty(text)
+		rawKey, rawValue := split(text)
 		key, err := unescape(rawKey)
 		if err == nil {
 			var value string
@@ -68,13 +70,13 @@ type logicalLines struct {
 	line int // lines read so far
 }
 
-const propertyBlanks = " \t\f"
+const blanks = " \t\f"
 
 // next gives the next logical line without leading blanks, and the number of
 // its first line.
 func (l *logicalLines) next() (text string, line int, ok bool) {
 	for l.rest != "" {
-		text = strings.TrimLeft(l.physical(), propertyBlanks)
+		text = strings.TrimLeft(l.physical(), blanks)
 		if text == "" || text[0] == '#' || text[0] == '!' {
 			continue
 		}
@@ -87,7 +89,7 @@ func (l *logicalLines) next() (text string, line int, ok bool) {
 		for continues(text) {
 			joined.WriteString(text[:len(text)-1])
 			if text = ""; l.rest != "" {
-				text = strings.TrimLeft(l.physical(), propertyBlanks)
+				text = strings.TrimLeft(l.physical(), blanks)
 			}
 		}
 		joined.WriteString(text)
@@ -119,24 +121,24 @@ func continues(text string) bool {
 	return n%2 == 1
 }
 
-// splitProperty cuts at the first =, : or blank that no backslash precedes. Of
+// split cuts at the first =, : or blank that no backslash precedes. Of
 // blanks around one = or : all are dropped.
-func splitProperty(text string) (key, value string) {
+func split(text string) (key, value string) {
 	end := len(text)
 	for i := 0; i < len(text); i++ {
 		if text[i] == '\\' {
 			i++
 			continue
 		}
-		if strings.IndexByte("=:"+propertyBlanks, text[i]) >= 0 {
+		if strings.IndexByte("=:"+blanks, text[i]) >= 0 {
 			end = i
 			break
 		}
 	}
 	key = text[:end]
-	value = strings.TrimLeft(text[end:], propertyBlanks)
+	value = strings.TrimLeft(text[end:], blanks)
 	if value != "" && (value[0] == '=' || value[0] == ':') {
-		value = strings.TrimLeft(value[1:], propertyBlanks)
+		value = strings.TrimLeft(value[1:], blanks)
 	}
 	return key, value
 }
