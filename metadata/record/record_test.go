@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/klamm/klamm/protocol"
+	"github.com/klamm/klamm/protocol/batch"
 )
 
 type golden struct {
@@ -115,6 +116,56 @@ var realFiles = []string{
 
 // What Kafka wrote must come out byte for byte when it is read and written
 // again, whole batches included.
+func TestRealFiles(t *testing.T) {
+	for _, name := range realFiles {
+		t.Run(name, func(t *testing.T) {
+			rest, err := os.ReadFile("testdata/kafka/" + name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			count := 0
+			for len(rest) > 0 {
+				var b batch.Batch
+				b, rest, err = batch.Next(rest)
+				if err != nil {
+					t.Fatal(err)
+				}
+				again := encodeAgain(t, b)
+				if !bytes.Equal(again, b) {
+					t.Errorf("batch at offset %d written again:\n%x, Kafka wrote\n%x", b.BaseOffset(), again, []byte(b))
+				}
+				count++
+			}
+			if count < 3 {
+				t.Errorf("%d batches only", count)
+			}
+		})
+	}
+}
+
+func encodeAgain(t *testing.T, b batch.Batch) batch.Batch {
+	var recs []Record
+	var controls []Control
+	err := Each(b, func(e Entry) error {
+		if e.Offset != b.BaseOffset()+int64(len(recs)+len(controls)) || e.TimestampMs != b.BaseTimestamp() {
+			t.Errorf("record at offset %d, time %d in batch %d, %d", e.Offset, e.TimestampMs, b.BaseOffset(), b.BaseTimestamp())
+		}
+		if e.Control != nil {
+			controls = append(controls, e.Control)
+		} else {
+			recs = append(recs, e.Record)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	epoch := protocol.ControllerEpoch(b.LeaderEpoch())
+	if b.IsControl() {
+		return EncodeControlBatch(controls, b.BaseOffset(), epoch, b.BaseTimestamp())
+	}
+	return EncodeBatch(recs, b.BaseOffset(), epoch, b.BaseTimestamp())
+}
 
 func TestVersionRule(t *testing.T) {
 	dirs := []protocol.UUID{{15: 9}}

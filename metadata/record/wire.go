@@ -38,7 +38,7 @@ func (w *writer) bool(_ string, p *bool) {
 func (w *writer) int8(_ string, p *int8)     { w.buf = append(w.buf, byte(*p)) }
 func (w *writer) int16(_ string, p *int16)   { w.buf = binary.BigEndian.AppendUint16(w.buf, uint16(*p)) }
 func (w *writer) uint16(_ string, p *uint16) { w.buf = binary.BigEndian.AppendUint16(w.buf, *p) }
-func (w *writer) int32(_ string, p *int32) { w.buf = binary.BigEndian.AppendUint32(w.buf, uint32(*p)) }
+func (w *writer) int32(_ string, p *int32)   { w.buf = binary.BigEndian.AppendUint32(w.buf, uint32(*p)) }
 
 func (w *writer) int64(_ string, p *int64) { w.buf = binary.BigEndian.AppendUint64(w.buf, uint64(*p)) }
 
