@@ -1,0 +1,312 @@
+package controllerclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm/klamm/protocol"
+	"github.com/klamm/klamm/protocol/client"
+)
+
+// Conn is one connection to a node.
+type Conn interface {
+	// Request sends a request, in the highest version that both sides know, and
+	// returns its answer. After an error the connection is of no further use.
+	Request(ctx context.Context, req kmsg.Request) (kmsg.Response, error)
+	Close() error
+}
+
+// Config is what a Client is made from.
+type Config struct {
+	// Voters are the controllers and where they listen, HOST:PORT.
+	Voters map[protocol.NodeID]string
+	// Leader returns the active controller as this node knows it, NoNode where
+	// it does not, and a channel that is closed at the next change of that or of
+	// the leader's readiness. Nil where this node can not know: the voters are
+	// then asked in turn.
+	Leader func() (protocol.NodeID, <-chan struct{})
+	// Dial opens a connection: see Dialer.
+	Dial func(ctx context.Context, addr string) (Conn, error)
+	// MaxConns bounds the connections, and so the requests under way; more wait.
+	// Default 4: enough for the controller to put several requests into one round.
+	MaxConns int
+	// AttemptTimeout bounds one attempt, so that a host that vanished without a
+	// word does not hold a request to its deadline. Default 10 s; a controller
+	// that lives answers within its own request timeout.
+	AttemptTimeout time.Duration
+}
+
+// Dialer returns a Config.Dial over real connections.
+func Dialer(cfg client.Config) func(ctx context.Context, addr string) (Conn, error) {
+	return func(ctx context.Context, addr string) (Conn, error) {
+		conn, err := client.Dial(ctx, addr, cfg)
+		if err != nil {
+			return nil, err // a nil *client.Conn must not become a Conn
+		}
+		return conn, nil
+	}
+}
+
+// Pauses between attempts where nothing tells when to try again. The first ones
+// are short since an election is over within 0.1 s.
+const (
+	firstPause = 10 * time.Millisecond
+	maxPause   = 500 * time.Millisecond
+)
+
+// Client sends requests to the active controller.
+type Client struct {
+	cfg    Config
+	log    zerolog.Logger
+	voters []protocol.NodeID // sorted, to be asked in turn
+	slots  chan struct{}     // one per connection that may be open; full: callers wait
+
+	mu     sync.Mutex
+	closed bool
+	idle   []idleConn
+	turn   int // index into voters of the one to ask where nobody knows the leader
+}
+
+type idleConn struct {
+	Conn
+	node protocol.NodeID
+}
+
+// New returns a client. It connects when it is used.
+func New(cfg Config, log zerolog.Logger) *Client {
+	if cfg.MaxConns == 0 {
+		cfg.MaxConns = 4
+	}
+	if cfg.AttemptTimeout == 0 {
+		cfg.AttemptTimeout = 10 * time.Second
+	}
+	return &Client{
+		cfg:    cfg,
+		log:    log.With().Str("component", "controllerclient").Logger(),
+		voters: slices.Sorted(maps.Keys(cfg.Voters)),
+		slots:  make(chan struct{}, cfg.MaxConns),
+	}
+}
+
+// Close closes the idle connections; those in use are closed when their request
+// has ended.
+func (c *Client) Close() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.dropIdle()
+}
+
+func (c *Client) dropIdle() {
+	c.mu.Lock()
+	idle := c.idle
+	c.idle = nil
+	c.mu.Unlock()
+	for _, conn := range idle {
+		_ = conn.Close()
+	}
+}
+
+var (
+	errLeaderMoved   = errors.New("the controller changed")
+	errUnknownLeader = errors.New("no active controller is known")
+)
+
+// Do sends req to the active controller until that answers, and returns the
+// answer. It gives up with ctx: the error then wraps ErrRequestTimedOut and says
+// what stood in the way.
+func (c *Client) Do(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
+	select {
+	case c.slots <- struct{}{}:
+		defer func() { <-c.slots }()
+	case <-ctx.Done():
+		return nil, c.gaveUp(req, ctx, errors.New("all connections to the controller are in use"))
+	}
+	pause := firstPause
+	for {
+		leader, changed := c.leader()
+		resp, err := c.attempt(ctx, leader, req)
+		if err == nil {
+			return resp, nil
+		}
+		if ctx.Err() != nil {
+			return nil, c.gaveUp(req, ctx, err)
+		}
+		if e := c.log.Debug(); e.Enabled() {
+			e.Err(err).Int32("node", int32(leader)).Str("request", kmsg.NameForKey(req.Key())).Msg("controller did not answer, trying again")
+		}
+		if errors.Is(err, errLeaderMoved) {
+			continue
+		}
+		c.nextTurn(leader)
+		waitFor(ctx, changed, pause)
+		pause = min(2*pause, maxPause)
+	}
+}
+
+func (c *Client) gaveUp(req kmsg.Request, ctx context.Context, err error) error {
+	name := kmsg.NameForKey(req.Key())
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("%s to the controller: %w: %w", name, protocol.ErrRequestTimedOut, err)
+	}
+	return fmt.Errorf("%s to the controller: %w: %w", name, ctx.Err(), err)
+}
+
+// waitFor returns after d, at the closing of changed, or when ctx ends.
+func waitFor(ctx context.Context, changed <-chan struct{}, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-changed:
+	case <-ctx.Done():
+	}
+}
+
+// leader returns whom to ask and a channel that is closed when another should
+// be asked; the channel may be nil.
+func (c *Client) leader() (protocol.NodeID, <-chan struct{}) {
+	if c.cfg.Leader != nil {
+		return c.cfg.Leader()
+	}
+	if len(c.voters) == 0 {
+		return protocol.NoNode, nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.voters[c.turn%len(c.voters)], nil
+}
+
+// nextTurn moves on to another voter after node did not help.
+func (c *Client) nextTurn(node protocol.NodeID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.voters) > 0 && c.voters[c.turn%len(c.voters)] == node {
+		c.turn++
+	}
+}
+
+// attempt asks one node once.
+func (c *Client) attempt(ctx context.Context, node protocol.NodeID, req kmsg.Request) (kmsg.Response, error) {
+	addr, ok := c.cfg.Voters[node]
+	if !ok {
+		if node == protocol.NoNode {
+			return nil, errUnknownLeader
+		}
+		return nil, fmt.Errorf("controller %d is none of the voters", node)
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.AttemptTimeout)
+	defer cancel()
+	ctx, unwatch := c.watch(ctx, node)
+	defer unwatch()
+	conn, err := c.take(ctx, node, addr)
+	if err != nil {
+		return nil, attemptError(ctx, "connect to", node, addr, err)
+	}
+	resp, err := conn.Request(ctx, req)
+	if err != nil {
+		_ = conn.Close()
+		c.dropIdle() // they lead to the same node, and may be as dead
+		return nil, attemptError(ctx, "ask", node, addr, err)
+	}
+	c.give(conn)
+	if notController(resp) {
+		return nil, fmt.Errorf("controller %d: %w", node, protocol.ErrNotController)
+	}
+	return resp, nil
+}
+
+func attemptError(ctx context.Context, op string, node protocol.NodeID, addr string, err error) error {
+	if cause := context.Cause(ctx); errors.Is(cause, errLeaderMoved) {
+		return cause
+	}
+	return fmt.Errorf("%s controller %d at %s: %w", op, node, addr, err)
+}
+
+// watch returns a context that also ends when another node leads than the one
+// that is asked. The function ends the watch and must be called.
+func (c *Client) watch(ctx context.Context, asked protocol.NodeID) (context.Context, func()) {
+	if c.cfg.Leader == nil {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			leader, changed := c.cfg.Leader()
+			if leader != asked && leader != protocol.NoNode {
+				cancel(errLeaderMoved)
+				return
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return ctx, func() { cancel(context.Canceled); <-done }
+}
+
+// take returns an idle connection to node, or a new one. Idle ones to other
+// nodes are closed: they did not lead any more.
+func (c *Client) take(ctx context.Context, node protocol.NodeID, addr string) (idleConn, error) {
+	var found idleConn
+	c.mu.Lock()
+	var stale []idleConn
+	for len(c.idle) > 0 && found.Conn == nil {
+		conn := c.idle[len(c.idle)-1]
+		c.idle = c.idle[:len(c.idle)-1]
+		if conn.node == node {
+			found = conn
+		} else {
+			stale = append(stale, conn)
+		}
+	}
+	c.mu.Unlock()
+	for _, conn := range stale {
+		_ = conn.Close()
+	}
+	if found.Conn != nil {
+		return found, nil
+	}
+	conn, err := c.cfg.Dial(ctx, addr)
+	return idleConn{Conn: conn, node: node}, err
+}
+
+// give returns a connection after use.
+func (c *Client) give(conn idleConn) {
+	c.mu.Lock()
+	if !c.closed {
+		c.idle = append(c.idle, conn)
+		c.mu.Unlock()
+		return
+	}
+	c.mu.Unlock()
+	_ = conn.Close()
+}
+
+// notController tells whether a node answered that it does not lead.
+func notController(resp kmsg.Response) bool {
+	var code int16
+	switch r := resp.(type) {
+	case *kmsg.EnvelopeResponse:
+		code = r.ErrorCode
+	case *kmsg.BrokerRegistrationResponse:
+		code = r.ErrorCode
+	case *kmsg.BrokerHeartbeatResponse:
+		code = r.ErrorCode
+	case *kmsg.AllocateProducerIDsResponse:
+		code = r.ErrorCode
+	}
+	return protocol.Error(code) == protocol.ErrNotController
+}
