@@ -1,0 +1,39 @@
+package replica
+
+import "github.com/klamm/klamm/protocol"
+
+// unknownLEO stands for the LEO of a follower that has not fetched under this
+// leader epoch yet. It is below every offset, so the high watermark waits for it.
+const unknownLEO int64 = -1
+
+// follower is what the leader knows of one other replica.
+type follower struct {
+	id  protocol.NodeID
+	leo int64 // unknownLEO until its first fetch under this leader epoch
+}
+
+// watermarkInput is everything that the high watermark depends on.
+type watermarkInput struct {
+	current   int64 // the high watermark until now
+	leaderLEO int64
+	inSync    inSyncState
+	followers []follower
+	minInSync int // as effectiveMinInSync returns it
+}
+
+// nextHighWatermark returns the leader's high watermark: the smallest LEO over
+// the leader and the MaximalISR, and never less than before. While the committed
+// ISR is below the minimum it stays where it is (KIP-966), so that what it passes
+// is on as many replicas as acks=all promises.
+func nextHighWatermark(in watermarkInput) int64 {
+	if len(in.inSync.committed) < in.minInSync {
+		return in.current
+	}
+	next := in.leaderLEO
+	for _, f := range in.followers {
+		if f.leo < next && in.inSync.inMaximal(f.id) {
+			next = f.leo
+		}
+	}
+	return max(in.current, next)
+}
