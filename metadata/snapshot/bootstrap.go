@@ -1,0 +1,57 @@
+package snapshot
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	"github.com/klamm/klamm/metadata/record"
+	"github.com/klamm/klamm/storage/vfs"
+)
+
+// DefaultFeatures are the levels that a freshly formatted cluster of Kafka 4.4
+// finalizes, in the order in which its format tool writes them.
+func DefaultFeatures() []record.Record {
+	return []record.Record{
+		&record.FeatureLevel{Name: "metadata.version", Level: 33},
+		&record.FeatureLevel{Name: "eligible.leader.replicas.version", Level: 1},
+		&record.FeatureLevel{Name: "group.version", Level: 1},
+		&record.FeatureLevel{Name: "share.version", Level: 2},
+		&record.FeatureLevel{Name: "streams.version", Level: 1},
+		&record.FeatureLevel{Name: "transaction.version", Level: 2},
+	}
+}
+
+// WriteBootstrap writes the 0-0 checkpoint as Kafka's format tool does: recs
+// are what the first leader puts into the empty log. The directory exists.
+func WriteBootstrap(fsys vfs.FS, dir string, nowMs int64, quorum Quorum, recs []record.Record) error {
+	path := filepath.Join(dir, bootstrapID.FileName())
+	part := path + partSuffix
+	f, err := fsys.Create(part)
+	if err != nil {
+		return fmt.Errorf("write bootstrap checkpoint: %w", err)
+	}
+	out := newFileWriter(f)
+	_, err = Encode(out, bootstrapID.Epoch, Header{LastTimestampMs: nowMs, KRaft: quorum}, slices.Values(recs))
+	if err == nil {
+		err = out.flush()
+	}
+	if err := errors.Join(err, freeze(f), f.Close()); err != nil {
+		return fmt.Errorf("write bootstrap checkpoint %s: %w", part, err)
+	}
+	return publish(fsys, part, path)
+}
+
+// ReadBootstrap reads the 0-0 checkpoint; ok is false where there is none.
+func ReadBootstrap(fsys vfs.FS, dir string) (h Header, recs []record.Record, ok bool, err error) {
+	h, err = Read(fsys, dir, bootstrapID, func(rec record.Record) error {
+		recs = append(recs, rec)
+		return nil
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return Header{}, nil, false, nil
+	}
+	return h, recs, err == nil, err
+}
