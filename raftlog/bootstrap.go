@@ -1,0 +1,113 @@
+package raftlog
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/klamm/klamm/protocol"
+)
+
+// keyIdentity holds whose store this is, so that a copied file does not vote
+// in another node's name.
+const keyIdentity = "Identity"
+
+func (c *Config) identity() string {
+	return fmt.Sprintf("node %d, directory %s, cluster %s", c.NodeID, c.DirectoryID, c.ClusterID)
+}
+
+// bootstrap makes the first entry of a new log, the membership, on every voter
+// alike. A crash anywhere in between leaves a store that is bootstrapped again:
+// what counts is the entry, which is written last. The library's own order
+// would leave one that neither starts nor can be bootstrapped.
+//
+// A log that is there is checked to be this node's, and not to be older than
+// what quorum-state tells: a voter that has lost its votes must not vote.
+func bootstrap(cfg *Config, logs *logStore, stable *stableStore, snaps *snapshotStore) error {
+	last, err := logs.db.LastIndex()
+	if err != nil {
+		return fmt.Errorf("raft store: read the last index: %w", err)
+	}
+	metas, err := snaps.store.List()
+	if err != nil {
+		return fmt.Errorf("list snapshots: %w", err)
+	}
+	qs, _, err := readQuorumState(cfg.Dir)
+	if err != nil {
+		return err
+	}
+	if last == 0 && len(metas) == 0 {
+		term, _ := stable.current()
+		term = max(term, 1, uint64(cfg.SeedEpoch))
+		if err := notBehind(qs, term); err != nil {
+			return err
+		}
+		return makeLog(cfg, logs, stable, term)
+	}
+	owner, err := logs.db.Get([]byte(keyIdentity))
+	switch {
+	case err != nil && err.Error() == errNotFound.Error():
+		return errors.New("there are snapshots of a Raft log, but " + boltFile + " is gone or new: its votes are lost")
+	case err != nil:
+		return fmt.Errorf("raft store: read its owner: %w", err)
+	case string(owner) != cfg.identity():
+		return fmt.Errorf("%s is of %s, but this is %s", boltFile, owner, cfg.identity())
+	}
+	term, _ := stable.current()
+	return notBehind(qs, term)
+}
+
+// notBehind refuses a store whose term is below one that quorum-state knows.
+// The file is written after Bolt, so this store is older, or it is new.
+func notBehind(qs quorumState, term uint64) error {
+	if uint64(max(qs.LeaderEpoch, 0)) <= term {
+		return nil
+	}
+	return fmt.Errorf("%s tells of epoch %d, %s knows only %d: it is gone, or an old copy, and its votes are lost",
+		quorumStateFile, qs.LeaderEpoch, boltFile, term)
+}
+
+func makeLog(cfg *Config, logs *logStore, stable *stableStore, term uint64) error {
+	if err := logs.write("set the owner", func() error {
+		return logs.db.Set([]byte(keyIdentity), []byte(cfg.identity()))
+	}); err != nil {
+		return err
+	}
+	if err := stable.setTerm(term); err != nil {
+		return err
+	}
+	return logs.write("append the membership", func() error {
+		return logs.db.StoreLog(&raft.Log{
+			Index: 1,
+			Term:  1,
+			Type:  raft.LogConfiguration,
+			Data:  raft.EncodeConfiguration(cfg.membership()),
+		})
+	})
+}
+
+// sameVoters refuses a configuration whose voters are not the log's: in a
+// static quorum only all nodes together, stopped, could change them.
+func sameVoters(cfg *Config, log raft.Configuration) error {
+	have := make(map[protocol.NodeID]bool)
+	for _, s := range log.Servers {
+		have[nodeOf(s.ID)] = s.Suffrage == raft.Voter
+	}
+	ok := len(have) == len(cfg.Voters)
+	for _, v := range cfg.Voters {
+		ok = ok && have[v.ID]
+	}
+	if ok {
+		return nil
+	}
+	return fmt.Errorf("the configured voters %v are not those of the metadata log, %v", ids(cfg.membership()), ids(log))
+}
+
+func ids(c raft.Configuration) []raft.ServerID {
+	var out []raft.ServerID
+	for _, s := range c.Servers {
+		out = append(out, s.ID)
+	}
+	return out
+}

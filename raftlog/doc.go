@@ -1,0 +1,87 @@
+// Package raftlog is the replicated log under the metadata: order, durability,
+// leadership and voters, over hashicorp/raft, which nothing else imports. It
+// moves opaque entries and has never heard of topics. Its state machine and its
+// snapshots are given to it as interfaces.
+//
+// The main operation, in the five lines of a controller:
+//
+//	l, err := raftlog.Open(cfg)             // opens and checks the store
+//	go l.Run(ctx)                           // until ctx ends, or an error that ends the node
+//	lead, changed := l.Leadership()         // wait for lead.Leading; lead.Epoch is the term
+//	offset, err := l.Propose(ctx, lead.Epoch, batch)
+//	errors.Is(err, raftlog.ErrUnknownOutcome) // may be committed yet: look at what is applied
+//
+// # Files
+//
+//	raftlog.go      the contract: Log, StateMachine, SnapshotStore
+//	config.go       Config, and the library's configuration made from it
+//	engine.go       Engine: Open, Run, Accept
+//	session.go      one life of the library: start, taking office, stop
+//	office.go       leadership: what the library says, and what is published
+//	propose.go      Propose and what its outcomes mean
+//	status.go       Status, TakeSnapshot
+//	bootstrap.go    a new log's first entry; whose store this is
+//	bolt.go         opening and compacting raft.db
+//	quorumstate.go  the quorum-state file, for Kafka's readers
+//
+// # What stands between us and the library
+//
+// Each of these works around a fault that is open upstream; its file says which.
+//
+//	transport.go  heartbeats through the main loop (#695); no pipeline (#612);
+//	              RPCs of our own (TimeoutNow to oneself); screening of what a
+//	              peer sends. acks.go: what each peer has acknowledged, and when
+//	stream.go     connections: dialled, or handed over by the listener that
+//	              also serves Kafka. preface.go: who speaks to whom. pins.go:
+//	              the directory id of each voter
+//	store.go      deadline and fail-stop on every write (#503, #614, #666)
+//	vote.go       term and candidate of a vote in one write (#661)
+//	snapshots.go  repair of the snapshot loop (#697); the newest snapshot or none (#522)
+//	fsm.go        the state machine as a raft.BatchingFSM
+//	hclog.go      the library's log, a level lower
+//
+// A server's id and its address are both the node id: the library checks no
+// target and knows only addresses, so a blank disk behind an old voter's
+// address would vote in its name. Here each connection says by its preface who
+// calls and who is meant, with the directory ids of both, and either side
+// refuses a mismatch with the reason in both logs. A voter's first directory id
+// is pinned in raft.db.
+//
+// There is no cache of entries above Bolt: with entries of up to 1 MiB one of
+// useful length would hold hundreds of MiB, and Bolt's pages are mapped anyway.
+// It also means that the state machine may change an entry's bytes in place.
+//
+// # Ends
+//
+// What makes it impossible to go on (a write that fails or hangs, a state
+// machine that can not apply) is the error that Run returns, and the process is
+// to end with it: by then heartbeats have stopped, so others elect. The library
+// panics on some of these. It does not get to see them: the goroutine of its
+// that ran into one ends by runtime.Goexit. What is left are panics on broken
+// invariants, ours and the library's: they end the process at once, with the
+// reason and the stack on stderr and exit code 2. Nothing recovers them, since
+// going on would corrupt the log.
+//
+// # Goroutines
+//
+// Run owns, per session, the library's (main loop, FSM, snapshots, and per peer
+// one for entries and one for heartbeats) and three of ours: forward (RPCs from
+// the transport to the main loop), hear (drains the channel on which the main
+// loop blocks, never calls the library) and watch (takes office, publishes,
+// writes quorum-state). A connection is greeted on the goroutine of whoever
+// calls Accept. A lone voter that is idle wakes about once a second.
+//
+// Locks are leaves: no two of this package are held at once, none during a
+// write, a dial or a call of the library.
+//
+// # Differences from Kafka
+//
+// Kafka's own Raft (KIP-595) replicates the metadata log itself, by Fetch. Here
+// entries live in raft.db and the metadata log is derived from them, so the
+// quorum's protocol is not Kafka's, and Vote, BeginQuorumEpoch and
+// EndQuorumEpoch are not served. Epochs mean the same. quorum-state is written
+// once a leader is known, after Bolt, so it never is ahead of it: where it is,
+// raft.db has been lost, and Open refuses to vote.
+//
+// Start reading at Engine.Run, then session.go.
+package raftlog

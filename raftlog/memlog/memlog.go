@@ -1,0 +1,348 @@
+package memlog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/klamm/klamm/protocol"
+	"github.com/klamm/klamm/raftlog"
+)
+
+// Config is what a Log is made from.
+type Config struct {
+	NodeID       protocol.NodeID
+	StateMachine raftlog.StateMachine
+	Snapshots    raftlog.SnapshotStore // nil: TakeSnapshot does nothing
+	FirstEntry   func(protocol.ControllerEpoch) []byte
+	// Disk is what survives the log; a new one if nil.
+	Disk *Disk
+	// Follow has Run leave the leadership to somebody else, until Lead.
+	Follow bool
+}
+
+// Disk is what a Log leaves to the next one: the node's term and entries.
+type Disk struct {
+	mu      sync.Mutex
+	term    uint64
+	last    uint64 // index of the last entry
+	entries []raftlog.Entry
+}
+
+// Log is a raftlog.Log in memory. Until Hold each proposal is committed at once.
+type Log struct {
+	cfg  Config
+	disk *Disk
+	turn chan struct{} // size 1: the one proposal in flight
+	step sync.Mutex    // held while the state machine is called; before mu
+	dead chan struct{}
+
+	mu       sync.Mutex
+	running  bool
+	held     bool
+	err      error
+	cur      raftlog.Leadership
+	changed  chan struct{}
+	applied  uint64
+	inFlight *proposal
+}
+
+// proposal is an entry that is appended and not committed.
+type proposal struct {
+	entry  raftlog.Entry
+	answer chan answer // size 1: the proposer may have gone
+}
+
+type answer struct {
+	offset int64
+	err    error
+}
+
+var _ raftlog.Log = (*Log)(nil)
+
+// New returns a log that does nothing before Run.
+func New(cfg Config) *Log {
+	if cfg.Disk == nil {
+		cfg.Disk = &Disk{}
+	}
+	return &Log{
+		cfg:     cfg,
+		disk:    cfg.Disk,
+		turn:    make(chan struct{}, 1),
+		dead:    make(chan struct{}),
+		cur:     raftlog.Leadership{Leader: protocol.NoNode, Offset: raftlog.Skipped},
+		changed: make(chan struct{}),
+	}
+}
+
+// Run restores the newest snapshot, leads, and waits for the end.
+func (l *Log) Run(ctx context.Context) error {
+	l.mu.Lock()
+	if l.running || l.err != nil {
+		l.mu.Unlock()
+		return errors.New("memlog: Run on a log that has run")
+	}
+	l.running = true
+	l.mu.Unlock()
+	if err := l.restore(); err != nil {
+		return err
+	}
+	if !l.cfg.Follow {
+		l.Lead()
+	}
+	select {
+	case <-ctx.Done():
+		l.drop(protocol.NoNode)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.running = false
+		return nil
+	case <-l.dead:
+		l.drop(protocol.NoNode)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.err
+	}
+}
+
+func (l *Log) restore() error {
+	if l.cfg.Snapshots == nil {
+		return nil
+	}
+	metas, err := l.cfg.Snapshots.List()
+	if err != nil || len(metas) == 0 {
+		return err
+	}
+	meta, r, err := l.cfg.Snapshots.Open(metas[0].ID)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = r.Close() }()
+	l.step.Lock()
+	defer l.step.Unlock()
+	if err := l.cfg.StateMachine.Restore(meta, r); err != nil {
+		return fmt.Errorf("restore snapshot %s: %w", meta.ID, err)
+	}
+	l.mu.Lock()
+	l.applied = meta.Index
+	l.mu.Unlock()
+	l.disk.mu.Lock()
+	defer l.disk.mu.Unlock()
+	l.disk.last = max(l.disk.last, meta.Index)
+	l.disk.term = max(l.disk.term, meta.Term)
+	return nil
+}
+
+// Propose appends one entry; see raftlog.Log.
+func (l *Log) Propose(ctx context.Context, epoch protocol.ControllerEpoch, data []byte) (int64, error) {
+	if len(data) > raftlog.MaxEntryBytes {
+		return raftlog.Skipped, protocol.ErrRecordListTooLarge
+	}
+	select {
+	case l.turn <- struct{}{}:
+	case <-ctx.Done():
+		return raftlog.Skipped, fmt.Errorf("%w: %w", protocol.ErrNotController, ctx.Err())
+	case <-l.dead:
+		return raftlog.Skipped, protocol.ErrNotController
+	}
+	l.step.Lock()
+	l.mu.Lock()
+	ok := l.running && l.cur.Leading && l.cur.Epoch == epoch && ctx.Err() == nil && l.err == nil
+	held := l.held
+	l.mu.Unlock()
+	if !ok {
+		l.step.Unlock()
+		<-l.turn
+		return raftlog.Skipped, fmt.Errorf("propose in epoch %d: %w", epoch, protocol.ErrNotController)
+	}
+	p := &proposal{entry: l.disk.append(bytes.Clone(data)), answer: make(chan answer, 1)}
+	l.mu.Lock()
+	l.inFlight = p
+	l.mu.Unlock()
+	if !held {
+		l.commitLocked()
+	}
+	l.step.Unlock()
+	select {
+	case a := <-p.answer:
+		return a.offset, a.err
+	case <-ctx.Done():
+		// Its turn ends when its fate is known.
+		return raftlog.Skipped, fmt.Errorf("%w: %w", raftlog.ErrUnknownOutcome, ctx.Err())
+	}
+}
+
+// append adds an entry in the current term.
+func (d *Disk) append(data []byte) raftlog.Entry {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.last++
+	e := raftlog.Entry{Index: d.last, Term: d.term, Data: data}
+	d.entries = append(d.entries, e)
+	return e
+}
+
+// commitLocked applies all entries that are not applied, answers the proposer
+// of the one in flight, and returns the last one's offset. l.step is held.
+func (l *Log) commitLocked() (offset int64, ok bool) {
+	l.mu.Lock()
+	applied, failed := l.applied, l.err != nil
+	l.mu.Unlock()
+	if failed {
+		return raftlog.Skipped, false
+	}
+	l.disk.mu.Lock()
+	var todo []raftlog.Entry
+	for _, e := range l.disk.entries {
+		if e.Index > applied {
+			e.Data = bytes.Clone(e.Data)
+			todo = append(todo, e)
+		}
+	}
+	l.disk.mu.Unlock()
+	for _, e := range todo {
+		offsets, err := l.cfg.StateMachine.Apply([]raftlog.Entry{e})
+		if err == nil && len(offsets) != 1 {
+			err = fmt.Errorf("%d answers for one entry", len(offsets))
+		}
+		if err != nil {
+			l.fail(fmt.Errorf("apply entry %d: %w", e.Index, err))
+			return raftlog.Skipped, false
+		}
+		offset = offsets[0]
+		l.mu.Lock()
+		l.applied = e.Index
+		p := l.inFlight
+		if p != nil && p.entry.Index == e.Index {
+			l.inFlight = nil
+		} else {
+			p = nil
+		}
+		l.mu.Unlock()
+		if p != nil {
+			l.settle(p, answer{offset: offset})
+		}
+	}
+	return offset, true
+}
+
+// settle tells a proposer its entry's fate, and lets the next one have a turn.
+func (l *Log) settle(p *proposal, a answer) {
+	select {
+	case p.answer <- a:
+	default: // it has been told already that nobody knows
+	}
+	<-l.turn
+}
+
+func (l *Log) fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		l.err = err
+		close(l.dead)
+		l.answerUnknownLocked()
+	}
+}
+
+func (l *Log) answerUnknownLocked() {
+	if l.inFlight == nil {
+		return
+	}
+	select {
+	case l.inFlight.answer <- answer{offset: raftlog.Skipped, err: raftlog.ErrUnknownOutcome}:
+	default:
+	}
+}
+
+// Leadership returns the latest state and a channel closed at the next change.
+func (l *Log) Leadership() (raftlog.Leadership, <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cur, l.changed
+}
+
+func (l *Log) publish(to raftlog.Leadership) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if to == l.cur {
+		return
+	}
+	l.cur = to
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// Status reports this node, which has everything.
+func (l *Log) Status() raftlog.Status {
+	cur, _ := l.Leadership()
+	l.disk.mu.Lock()
+	last := l.disk.last
+	l.disk.mu.Unlock()
+	l.mu.Lock()
+	running := l.running
+	l.mu.Unlock()
+	p := raftlog.Peer{ID: l.cfg.NodeID, LastFetchMs: -1, CaughtUpMs: -1}
+	if running {
+		now := time.Now().UnixMilli()
+		p.AckedIndex, p.LastFetchMs, p.CaughtUpMs = last, now, now
+	}
+	return raftlog.Status{Leadership: cur, LastIndex: p.AckedIndex, Voters: []raftlog.Peer{p}}
+}
+
+// TakeSnapshot writes a snapshot of what is applied and drops the entries before it.
+func (l *Log) TakeSnapshot(ctx context.Context) error {
+	if l.cfg.Snapshots == nil {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	l.step.Lock()
+	defer l.step.Unlock()
+	l.mu.Lock()
+	applied := l.applied
+	l.mu.Unlock()
+	metas, err := l.cfg.Snapshots.List()
+	if err != nil || applied == 0 || (len(metas) > 0 && metas[0].Index >= applied) {
+		return err
+	}
+	snap, err := l.cfg.StateMachine.Snapshot()
+	if err != nil {
+		return err
+	}
+	defer snap.Release()
+	sink, err := l.cfg.Snapshots.Create(raftlog.SnapshotMeta{Index: applied, Term: l.disk.termOf(applied)})
+	if err != nil {
+		return err
+	}
+	if _, err := snap.WriteTo(sink); err != nil {
+		return errors.Join(err, sink.Cancel())
+	}
+	if err := sink.Close(); err != nil {
+		return err
+	}
+	l.disk.trim(applied)
+	return nil
+}
+
+func (d *Disk) termOf(index uint64) uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, e := range d.entries {
+		if e.Index == index {
+			return e.Term
+		}
+	}
+	return d.term
+}
+
+func (d *Disk) trim(upTo uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.entries = slices.DeleteFunc(d.entries, func(e raftlog.Entry) bool { return e.Index <= upTo })
+}

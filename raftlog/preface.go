@@ -1,0 +1,181 @@
+package raftlog
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/klamm/klamm/protocol"
+)
+
+// Preface is how a Raft peer's connection starts, so that one listener can
+// serve Kafka's protocol and Raft: as a frame's size it is negative.
+const Preface = "\xcbKLM"
+
+// prefaceVersion is the version of what follows, the hashicorp/raft RPCs included.
+const prefaceVersion = 1
+
+// maxPrefaceBytes bounds what a stranger can make us read: the fields below
+// with the longest texts.
+const maxPrefaceBytes = 1024
+
+// peerID is who a Raft server is: a disk that was wiped comes back with
+// another directory id, and must not be taken for the voter it was, whose
+// votes and entries it has lost.
+type peerID struct {
+	Node      protocol.NodeID
+	Directory protocol.UUID // zero in hello.Want: any
+}
+
+func (p peerID) String() string {
+	if p.Directory == protocol.ZeroUUID {
+		return fmt.Sprintf("node %d", p.Node)
+	}
+	return fmt.Sprintf("node %d (directory %s)", p.Node, p.Directory)
+}
+
+// hello is what the dialling side says.
+//
+//	magic            4  Preface
+//	version          1
+//	length           2  of all that follows
+//	cluster id       1 + n
+//	caller           4 + 16  node id, directory id
+//	wanted           4 + 16  whom the caller means to talk to
+type hello struct {
+	Cluster string
+	Caller  peerID
+	Want    peerID
+}
+
+// welcome is what the accepting side answers.
+//
+//	magic            4
+//	version          1
+//	length           2
+//	code             1  0 = welcome, else refused
+//	answerer         4 + 16
+//	reason           2 + n  for the caller's log
+type welcome struct {
+	Refused bool
+	Who     peerID
+	Reason  string
+}
+
+var errPreface = errors.New("malformed Raft preface")
+
+// versionError tells a preface of another version, whose body is not read.
+type versionError uint8
+
+func (v versionError) Error() string {
+	return fmt.Sprintf("the peer speaks version %d of the Raft preface, this node version %d", uint8(v), prefaceVersion)
+}
+
+func appendPeer(b []byte, p peerID) []byte {
+	b = binary.BigEndian.AppendUint32(b, uint32(p.Node))
+	return append(b, p.Directory[:]...)
+}
+
+// framed puts magic, version and length before body.
+func framed(body []byte) []byte {
+	b := append([]byte(Preface), prefaceVersion)
+	b = binary.BigEndian.AppendUint16(b, uint16(len(body)))
+	return append(b, body...)
+}
+
+func (h hello) encode() []byte {
+	body := append([]byte{byte(len(h.Cluster))}, h.Cluster...)
+	return framed(appendPeer(appendPeer(body, h.Caller), h.Want))
+}
+
+func (w welcome) encode() []byte {
+	reason := w.Reason
+	if len(reason) > maxPrefaceBytes/2 {
+		reason = reason[:maxPrefaceBytes/2]
+	}
+	var code byte
+	if w.Refused {
+		code = 1
+	}
+	body := appendPeer([]byte{code}, w.Who)
+	body = binary.BigEndian.AppendUint16(body, uint16(len(reason)))
+	return framed(append(body, reason...))
+}
+
+// readFrame reads one preface and no byte more, since Raft's RPCs follow.
+func readFrame(r io.Reader) ([]byte, error) {
+	var head [7]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return nil, fmt.Errorf("read the Raft preface: %w", err)
+	}
+	if string(head[:4]) != Preface {
+		return nil, fmt.Errorf("%w: it starts with %x", errPreface, head[:4])
+	}
+	n := binary.BigEndian.Uint16(head[5:])
+	if n > maxPrefaceBytes {
+		return nil, fmt.Errorf("%w: %d bytes", errPreface, n)
+	}
+	body := make([]byte, n)
+	if _, err := io.ReadFull(r, body); err != nil {
+		return nil, fmt.Errorf("read the Raft preface: %w", err)
+	}
+	if head[4] != prefaceVersion {
+		return nil, versionError(head[4])
+	}
+	return body, nil
+}
+
+// cut is a cursor over a preface's body; bad is set at the first short read.
+type cut struct {
+	b   []byte
+	bad bool
+}
+
+func (c *cut) next(n int) []byte {
+	if len(c.b) < n {
+		c.bad = true
+		return make([]byte, n)
+	}
+	out := c.b[:n]
+	c.b = c.b[n:]
+	return out
+}
+
+func (c *cut) peer() peerID {
+	p := peerID{Node: protocol.NodeID(binary.BigEndian.Uint32(c.next(4)))}
+	copy(p.Directory[:], c.next(16))
+	return p
+}
+
+func readHello(r io.Reader) (hello, error) {
+	body, err := readFrame(r)
+	if err != nil {
+		return hello{}, err
+	}
+	c := cut{b: body}
+	var h hello
+	h.Cluster = string(c.next(int(c.next(1)[0])))
+	h.Caller = c.peer()
+	h.Want = c.peer()
+	if c.bad || len(c.b) > 0 {
+		return hello{}, errPreface
+	}
+	return h, nil
+}
+
+func readWelcome(r io.Reader) (welcome, error) {
+	body, err := readFrame(r)
+	if err != nil {
+		return welcome{}, err
+	}
+	c := cut{b: body}
+	var w welcome
+	w.Refused = c.next(1)[0] != 0
+	w.Who = c.peer()
+	w.Reason = string(c.next(int(binary.BigEndian.Uint16(c.next(2)))))
+	if c.bad || len(c.b) > 0 {
+		return welcome{}, errPreface
+	}
+	return w, nil
+}

@@ -1,0 +1,92 @@
+package raftlog
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/klamm/klamm/protocol"
+)
+
+// quorumStateFile is Kafka's record of the election. Raft's own truth is in
+// Bolt; this file is written for Kafka's readers, once a leader is known, so
+// that a Kafka controller can be started on a copy of the directory.
+const quorumStateFile = "quorum-state"
+
+// quorumState is the file's JSON object, one line without an end, in the order
+// in which Kafka writes it. Version 0 is that of a static quorum; version 1 has
+// no cluster id, applied offset and voters.
+type quorumState struct {
+	ClusterID     string                   `json:"clusterId"` // always empty in Kafka's too
+	LeaderID      protocol.NodeID          `json:"leaderId"`
+	LeaderEpoch   protocol.ControllerEpoch `json:"leaderEpoch"`
+	VotedID       protocol.NodeID          `json:"votedId"`
+	AppliedOffset int64                    `json:"appliedOffset"` // always 0
+	CurrentVoters []quorumVoter            `json:"currentVoters"`
+	DataVersion   int16                    `json:"data_version"`
+}
+
+type quorumVoter struct {
+	ID protocol.NodeID `json:"voterId"`
+}
+
+// newQuorumState is what to write while leader leads in epoch.
+func newQuorumState(leader protocol.NodeID, epoch protocol.ControllerEpoch, voters []Voter) quorumState {
+	qs := quorumState{LeaderID: leader, LeaderEpoch: epoch, VotedID: protocol.NoNode}
+	for _, v := range voters {
+		qs.CurrentVoters = append(qs.CurrentVoters, quorumVoter{v.ID})
+	}
+	return qs
+}
+
+// readQuorumState reads the file; ok is false where there is none.
+func readQuorumState(dir string) (qs quorumState, ok bool, err error) {
+	path := filepath.Join(dir, quorumStateFile)
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return qs, false, nil
+	}
+	if err != nil {
+		return qs, false, err
+	}
+	if err := json.Unmarshal(raw, &qs); err != nil {
+		return qs, false, fmt.Errorf("%s: %w", path, err)
+	}
+	if qs.DataVersion != 0 && qs.DataVersion != 1 {
+		return qs, false, fmt.Errorf("%s: unknown data_version %d", path, qs.DataVersion)
+	}
+	return qs, true, nil
+}
+
+// write replaces the file, or leaves the old one.
+func (qs quorumState) write(dir string) error {
+	raw, err := json.Marshal(qs)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, quorumStateFile)
+	f, err := os.OpenFile(path+".tmp", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(raw)
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(path+".tmp", path)
+	}
+	if err == nil {
+		err = syncDir(dir)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,285 @@
+package raftlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"github.com/rs/zerolog"
+
+	"github.com/klamm/klamm/protocol"
+)
+
+// prefaceTimeout bounds how long an accepted connection may take for its preface.
+const prefaceTimeout = 5 * time.Second
+
+// serverID is a node's id in a static quorum's Raft configuration. Its server
+// address is the same text: where the node is reached is not Raft's business,
+// so that a moved voter is the same voter, and a connection is checked against
+// whom it was meant for (the library itself checks no target).
+func serverID(id protocol.NodeID) raft.ServerID {
+	return raft.ServerID(strconv.FormatInt(int64(id), 10))
+}
+
+// nodeOf is the reverse of serverID; NoNode for anything else.
+func nodeOf(id raft.ServerID) protocol.NodeID {
+	n, err := strconv.ParseInt(string(id), 10, 32)
+	if err != nil {
+		return protocol.NoNode
+	}
+	return protocol.NodeID(n)
+}
+
+// streams is Raft's StreamLayer: connections that a listener hands over, and
+// ones that it dials, each with the preface exchanged.
+type streams struct {
+	self      peerID
+	cluster   string
+	endpoints map[protocol.NodeID]string
+	dial      func(ctx context.Context, endpoint string) (net.Conn, error)
+	pins      *pins
+	log       zerolog.Logger
+
+	accepted chan net.Conn // size 0: Accept's caller waits for the library to take it
+	closed   chan struct{}
+
+	mu    sync.Mutex
+	over  bool
+	conns map[*stream]struct{}                   // open ones, either direction
+	dials map[context.Context]context.CancelFunc // those in progress
+	wg    sync.WaitGroup                         // accepted connections whose handler has not closed them
+}
+
+// stream is a connection that its streams knows of as long as it is open.
+type stream struct {
+	net.Conn
+	owner   *streams
+	inbound bool
+	once    sync.Once
+}
+
+// Close is called by whoever handles the connection, once done with it.
+func (c *stream) Close() error {
+	err := c.Conn.Close()
+	c.once.Do(func() {
+		c.owner.mu.Lock()
+		delete(c.owner.conns, c)
+		c.owner.mu.Unlock()
+		if c.inbound {
+			c.owner.wg.Done()
+		}
+	})
+	return err
+}
+
+func newStreams(cfg *Config, pins *pins) *streams {
+	s := &streams{
+		self:      peerID{Node: cfg.NodeID, Directory: cfg.DirectoryID},
+		cluster:   cfg.ClusterID,
+		endpoints: make(map[protocol.NodeID]string),
+		dial:      cfg.Dial,
+		pins:      pins,
+		log:       cfg.Logger,
+		accepted:  make(chan net.Conn),
+		closed:    make(chan struct{}),
+		conns:     make(map[*stream]struct{}),
+		dials:     make(map[context.Context]context.CancelFunc),
+	}
+	for _, v := range cfg.Voters {
+		s.endpoints[v.ID] = v.Endpoint
+	}
+	return s
+}
+
+// track registers a connection; false where the streams are closed already.
+func (s *streams) track(conn net.Conn, inbound bool) (*stream, bool) {
+	c := &stream{Conn: conn, owner: s, inbound: inbound}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return nil, false
+	}
+	s.conns[c] = struct{}{}
+	if inbound {
+		s.wg.Add(1)
+	}
+	return c, true
+}
+
+// take checks the preface of a connection and gives it to Raft. It runs on the
+// goroutine of whoever accepted the connection, and returns once it is Raft's
+// or closed.
+func (s *streams) take(conn net.Conn) {
+	c, ok := s.track(conn, true)
+	if !ok {
+		_ = conn.Close()
+		return
+	}
+	who, err := s.greet(c)
+	if err != nil {
+		s.log.Warn().Err(err).Stringer("remote", conn.RemoteAddr()).Msg("refused a Raft connection")
+		_ = c.Close()
+		return
+	}
+	select {
+	case s.accepted <- c:
+		s.log.Debug().Int32("peer", int32(who.Node)).Stringer("remote", conn.RemoteAddr()).Msg("accepted a Raft connection")
+	case <-s.closed:
+		_ = c.Close()
+	}
+}
+
+// greet reads the caller's hello and answers it.
+func (s *streams) greet(conn net.Conn) (peerID, error) {
+	if err := conn.SetDeadline(time.Now().Add(prefaceTimeout)); err != nil {
+		return peerID{}, err
+	}
+	h, err := readHello(conn)
+	if err == nil {
+		err = s.judge(h)
+	}
+	answer := welcome{Who: s.self}
+	if err != nil {
+		answer.Refused, answer.Reason = true, err.Error()
+	}
+	if _, werr := conn.Write(answer.encode()); werr != nil && err == nil {
+		err = fmt.Errorf("answer the Raft preface: %w", werr)
+	}
+	if err != nil {
+		return h.Caller, err
+	}
+	return h.Caller, conn.SetDeadline(time.Time{})
+}
+
+// judge decides whether a caller may speak Raft with this node.
+func (s *streams) judge(h hello) error {
+	switch {
+	case h.Cluster != s.cluster:
+		return fmt.Errorf("%s is of cluster %q, %s of cluster %q", h.Caller, h.Cluster, s.self, s.cluster)
+	case h.Want.Node != s.self.Node:
+		return fmt.Errorf("%s looks for %s, but this is %s", h.Caller, h.Want, s.self)
+	case h.Want.Directory != protocol.ZeroUUID && h.Want.Directory != s.self.Directory:
+		return fmt.Errorf("%s looks for %s, but this is %s: a wiped or foreign disk may not take a voter's place",
+			h.Caller, h.Want, s.self)
+	case h.Caller.Node == s.self.Node:
+		return fmt.Errorf("%s calls itself by this node's id", h.Caller)
+	}
+	if _, ok := s.endpoints[h.Caller.Node]; !ok {
+		return fmt.Errorf("%s is not among the voters that %s knows", h.Caller, s.self)
+	}
+	return s.pins.check(h.Caller)
+}
+
+// Accept gives the library the next connection.
+func (s *streams) Accept() (net.Conn, error) {
+	select {
+	case c := <-s.accepted:
+		return c, nil
+	case <-s.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Dial connects to the node whose server address this is. It tells a process
+// that refuses connections (ECONNREFUSED, wrapped) from one that refuses us.
+func (s *streams) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	id := nodeOf(raft.ServerID(address))
+	endpoint, ok := s.endpoints[id]
+	if !ok {
+		return nil, fmt.Errorf("no endpoint known for Raft server %q", address)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	s.mu.Lock()
+	if s.over {
+		s.mu.Unlock()
+		return nil, net.ErrClosed
+	}
+	s.dials[ctx] = cancel
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.dials, ctx)
+		s.mu.Unlock()
+	}()
+
+	conn, err := s.dial(ctx, endpoint)
+	if err != nil {
+		return nil, fmt.Errorf("dial node %d: %w", id, err)
+	}
+	c, ok := s.track(conn, false)
+	if !ok {
+		_ = conn.Close()
+		return nil, net.ErrClosed
+	}
+	if err := s.introduce(ctx, c, id); err != nil {
+		_ = c.Close()
+		return nil, fmt.Errorf("node %d at %s: %w", id, endpoint, err)
+	}
+	return c, nil
+}
+
+// introduce says hello and reads the answer.
+func (s *streams) introduce(ctx context.Context, conn net.Conn, id protocol.NodeID) error {
+	deadline, _ := ctx.Deadline()
+	if err := conn.SetDeadline(deadline); err != nil {
+		return err
+	}
+	h := hello{Cluster: s.cluster, Caller: s.self, Want: peerID{Node: id, Directory: s.pins.of(id)}}
+	if _, err := conn.Write(h.encode()); err != nil {
+		return fmt.Errorf("send the Raft preface: %w", err)
+	}
+	w, err := readWelcome(conn)
+	switch {
+	case err != nil:
+		return err
+	case w.Refused:
+		return errors.New("refused us: " + w.Reason)
+	case w.Who.Node != id:
+		return fmt.Errorf("this is %s", w.Who)
+	}
+	if err := s.pins.check(w.Who); err != nil {
+		return err
+	}
+	return conn.SetDeadline(time.Time{})
+}
+
+// Close ends all connections and dials.
+func (s *streams) Close() error {
+	s.mu.Lock()
+	if s.over {
+		s.mu.Unlock()
+		return nil
+	}
+	s.over = true
+	close(s.closed)
+	for _, cancel := range s.dials {
+		cancel()
+	}
+	open := make([]*stream, 0, len(s.conns))
+	for c := range s.conns {
+		open = append(open, c)
+	}
+	s.mu.Unlock()
+	for _, c := range open {
+		// Their handlers, which this wakes, close them once more.
+		_ = c.Conn.Close()
+	}
+	return nil
+}
+
+// wait returns once every handler of an accepted connection has ended.
+func (s *streams) wait() { s.wg.Wait() }
+
+// Addr is this node's server address, which the library puts into its RPCs.
+func (s *streams) Addr() net.Addr { return address(serverID(s.self.Node)) }
+
+type address string
+
+func (a address) Network() string { return "raft" }
+func (a address) String() string  { return string(a) }
