@@ -1,0 +1,12 @@
+// Package inspect shows what the files of a metadata directory hold, klamm's
+// or Apache Kafka's, of a running node or a copy.
+//
+// Dump prints segments and checkpoints record by record: as text in the lines
+// of Kafka's own dump tool, so that what people know how to read and search
+// stays that way, or as one JSON object per record.
+//
+// It reads files and nothing else: no lock is taken, no index is needed, and a
+// batch that a running node is just writing is reported, not an error.
+//
+// Start reading at Dump.
+package inspect
