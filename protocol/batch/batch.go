@@ -108,7 +108,7 @@ func (b Batch) MaxTimestamp() int64 { return b.i64(offsetMaxTimestamp) }
 func (b Batch) ProducerID() int64 { return b.i64(offsetProducerID) }
 
 // HasProducerID tells whether the batch comes from an idempotent producer.
-func (b Batch) HasProducerID() bool { return b.ProducerID() != noProducer }
+func (b Batch) HasProducerID() bool { return b.ProducerID() > noProducer }
 
 // ProducerEpoch fences an earlier life of the producer id; −1 without one.
 func (b Batch) ProducerEpoch() int16 { return b.i16(offsetProducerEpoch) }

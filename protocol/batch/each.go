@@ -1,44 +1,65 @@
 package batch
 
-import (
-	"errors"
-	"fmt"
+import "encoding/binary"
 
-	"github.com/klamm/klamm/protocol"
-)
-
-// errRecords: the records are not what the header says of them.
-var errRecords = fmt.Errorf("batch's records can not be read: %w", protocol.ErrInvalidRecord)
-
-// Each calls each with the batch's records in order, and returns its first
-// error. Key, Value and Headers alias the batch. The CRC is not looked at.
+// Each calls each with the batch's records in order and returns its first
+// error. Key, Value and Headers are valid until it returns. The CRC is not
+// looked at. While it runs it holds one of the few decoders if the batch is
+// compressed: each must not wait for long nor walk another batch.
 func (b Batch) Each(each func(Record) error) error {
-	if b.Codec() != CodecNone {
-		return errors.New("batch is compressed")
+	if b.Codec() == CodecNone {
+		s := plainStream(b.Records())
+		return b.each(&s, each)
 	}
-	c := cursor{buf: b.Records()}
+	s, err := openStream(b.Codec(), b.Records(), maxDecompressed)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	return b.each(s, each)
+}
+
+func (b Batch) each(s *stream, each func(Record) error) error {
+	base, appendTime := b.BaseTimestamp(), b.IsAppendTime()
 	for range b.RecordCount() {
-		size := c.varint()
-		if c.bad || size < 0 || int(size) > len(c.buf) {
+		s.rem = binary.MaxVarintLen64
+		size := s.length()
+		if s.rem < 0 || size < 0 || !s.ensure(size) {
+			return s.bad()
+		}
+		r, ok := parseRecord(s.buf[:size:size], base)
+		if !ok {
 			return errRecords
 		}
-		body := cursor{buf: c.buf[:size:size]}
-		c.buf = c.buf[size:]
-		body.byte()
-		r := Record{Timestamp: b.BaseTimestamp() + body.varlong()}
-		r.OffsetDelta = body.varint()
-		r.Key, r.Value = body.bytes(), body.bytes()
-		r.Headers.count = body.varint()
-		r.Headers.bytes = body.buf
-		if body.bad {
-			return errRecords
+		if appendTime {
+			r.Timestamp = b.MaxTimestamp()
 		}
 		if err := each(r); err != nil {
 			return err
 		}
+		s.buf = s.buf[size:]
 	}
-	if len(c.buf) > 0 {
-		return errRecords
+	if !s.atEnd() {
+		return s.bad()
 	}
 	return nil
+}
+
+// parseRecord reads a record from its bytes behind the length.
+func parseRecord(p []byte, baseTimestamp int64) (Record, bool) {
+	c := cursor{buf: p}
+	c.byte()
+	r := Record{Timestamp: baseTimestamp + c.varlong(), OffsetDelta: c.varint()}
+	r.Key, r.Value = c.bytes(), c.bytes()
+	r.Headers = Headers{count: c.varint(), bytes: c.buf}
+	if r.Headers.count < 0 {
+		return r, false
+	}
+	for n := r.Headers.count; n > 0 && !c.bad; n-- {
+		if c.bytes() == nil { // a key may be empty, not null
+			return r, false
+		}
+		c.bytes()
+	}
+	return r, !c.bad && len(c.buf) == 0
 }

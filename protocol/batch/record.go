@@ -160,7 +160,7 @@ func (c *cursor) bytes() []byte {
 		c.buf = nil
 		return nil
 	}
-	p := c.buf[:n:n]
+	p := c.buf[:n:n] // not nil, even if empty
 	c.buf = c.buf[n:]
 	return p
 }

@@ -1,0 +1,104 @@
+package batch
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"github.com/klauspost/compress/snappy"
+
+	"github.com/klamm/klamm/protocol"
+)
+
+// Whatever a client sends: no panic, an error of the protocol or a batch whose
+// records can be read and that is found right when it is looked at again.
+func FuzzValidate(f *testing.F) {
+	for _, codec := range codecs {
+		f.Add([]byte(many(f, codec, 3)))
+		f.Add([]byte(build(f, Options{Codec: codec, Producer: &Producer{ID: 1}}, Record{Timestamp: 5})))
+	}
+	f.Fuzz(func(t *testing.T, p []byte) {
+		b, err := Single(p)
+		if err == nil {
+			// Most inputs have a wrong CRC, behind which nothing would be tried.
+			b.SetCRC()
+			_, err = Validate(b, options())
+		}
+		if err != nil {
+			if code := protocol.CodeOf(err); code == protocol.ErrUnknownServerError && !errors.Is(err, protocol.ErrUnknownServerError) {
+				t.Fatalf("not an error of the protocol: %v", err)
+			}
+			return
+		}
+		if _, err := Validate(b, options()); err != nil {
+			t.Fatalf("second time: %v", err)
+		}
+		n, last := 0, int64(-1)
+		err = b.Each(func(r Record) error {
+			n++
+			last = max(last, r.Timestamp)
+			for h := range r.Headers.All() {
+				_ = h.Key
+			}
+			return nil
+		})
+		if err != nil || n != int(b.RecordCount()) || last != b.MaxTimestamp() {
+			t.Fatalf("%d of %d records, timestamp %d of %d, error %v", n, b.RecordCount(), last, b.MaxTimestamp(), err)
+		}
+	})
+}
+
+func fuzzCodec(f *testing.F, codec Codec, seeds ...[]byte) {
+	for _, plain := range [][]byte{nil, payload(50), payload(70_000), bytes.Repeat([]byte("a"), 200_000)} {
+		packed, err := Compress(codec, nil, plain)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(packed)
+		f.Add(packed[:len(packed)/2])
+	}
+	for _, seed := range seeds {
+		f.Add(seed)
+	}
+	const limit = 1 << 20
+	f.Fuzz(func(t *testing.T, p []byte) {
+		got, err := Decompress(codec, nil, p, limit)
+		if err == nil && len(got) > limit {
+			t.Fatalf("%d bytes", len(got))
+		}
+		if err != nil && !errors.Is(err, ErrCodec) && !errors.Is(err, ErrDecompressedSize) {
+			t.Fatal(err)
+		}
+	})
+}
+
+func FuzzGzip(f *testing.F) { fuzzCodec(f, CodecGzip) }
+func FuzzLZ4(f *testing.F)  { fuzzCodec(f, CodecLZ4) }
+func FuzzZstd(f *testing.F) { fuzzCodec(f, CodecZstd) }
+
+func FuzzSnappy(f *testing.F) {
+	fuzzCodec(f, CodecSnappy, xerial(payload(100), payload(70_000)), append(xerial(payload(10)), xerial()...), snappy.Encode(nil, nil))
+}
+
+// Framing alone, as a reader of a log uses it.
+func FuzzNext(f *testing.F) {
+	one := build(f, Options{}, Record{Value: []byte("a")})
+	f.Add(append(bytes.Clone(one), one...))
+	f.Fuzz(func(t *testing.T, p []byte) {
+		rest := p
+		for {
+			b, next, err := Next(rest)
+			if err != nil {
+				break
+			}
+			if len(b) != b.Size() || len(b)+len(next) != len(rest) {
+				t.Fatalf("%d bytes of %d, size %d", len(b), len(rest), b.Size())
+			}
+			if n, err := PeekSize(rest); n != len(b) || err != nil {
+				t.Fatalf("peeked %d, %v", n, err)
+			}
+			_, _, _, _ = b.CheckCRC(), b.LastOffset(), b.LastSequence(), b.Codec().String()
+			rest = next
+		}
+	})
+}
