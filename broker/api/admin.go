@@ -1,0 +1,79 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm/klamm/broker/controllerclient"
+	"github.com/klamm/klamm/config"
+	"github.com/klamm/klamm/metadata"
+	"github.com/klamm/klamm/protocol"
+	"github.com/klamm/klamm/protocol/server"
+)
+
+// Forwarder sends a client's request to the active controller.
+type Forwarder interface {
+	Forward(ctx context.Context, f *controllerclient.Forwarded) (kmsg.Response, error)
+}
+
+// Expectation waits until named topics are there, or gone, on this broker.
+type Expectation interface {
+	Wait(ctx context.Context, names []string) error
+	Close()
+}
+
+// ProducerIDs hands out producer ids.
+type ProducerIDs interface {
+	Next(ctx context.Context) (int64, error)
+}
+
+// Admin answers what is not about records: metadata, configs, topics, ids and
+// coordinators.
+type Admin struct {
+	NodeID    protocol.NodeID
+	ClusterID string
+	// Image returns the image that the replicas of this broker have acted on.
+	Image func() *metadata.Image
+	// Static are the keys of server.properties.
+	Static config.Lookup
+	// RequestTimeout bounds what is forwarded where the request itself names no
+	// time (request.timeout.ms). Default 30 s.
+	RequestTimeout time.Duration
+	// Forward leads to the controller.
+	Forward Forwarder
+	// ExpectTopics begins to look for topics that appear or go. Nil: nothing is
+	// waited for.
+	ExpectTopics func(appear bool, names []string) Expectation
+	// ProducerIDs hands out ids to idempotent producers.
+	ProducerIDs ProducerIDs
+	// AutoCreate creates the topics that Metadata is asked for and that do not
+	// exist; nil where auto.create.topics.enable is false.
+	AutoCreate *AutoCreate
+	Log        zerolog.Logger
+}
+
+// APIs returns what the server serves by this handler.
+func (a *Admin) APIs() []server.API {
+	if a.RequestTimeout == 0 {
+		a.RequestTimeout = 30 * time.Second
+	}
+	var apis []server.API
+	serve := func(key kmsg.Key, handle server.Handler) {
+		info, ok := protocol.API(int16(key))
+		if !ok {
+			panic("broker/api: Kafka 4.4 has no API " + key.Name())
+		}
+		apis = append(apis, server.API{Key: info.Key, Min: info.Min, Max: info.Max, Handle: handle})
+	}
+	serve(kmsg.Metadata, a.metadata)
+	serve(kmsg.FindCoordinator, a.findCoordinator)
+	serve(kmsg.CreateTopics, a.createTopics)
+	serve(kmsg.DeleteTopics, a.deleteTopics)
+	serve(kmsg.InitProducerID, a.initProducerID)
+	serve(kmsg.DescribeConfigs, a.describeConfigs)
+	serve(kmsg.DescribeQuorum, a.describeQuorum)
+	return apis
+}

@@ -1,0 +1,79 @@
+package api
+
+import (
+	"context"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm/klamm/broker/controllerclient"
+	"github.com/klamm/klamm/protocol"
+	"github.com/klamm/klamm/protocol/server"
+)
+
+// minForward is the least time that the controller is given to answer. Clients
+// may ask for nothing to be waited for (timeout 0); they still want the answer.
+const minForward = time.Second
+
+// forward has the controller answer a request within timeout, which is the
+// client's; with 0 or less the client does not want to wait for anything but the
+// answer. done, which may be nil, sees the answer before the client does; its
+// context ends with the timeout. failed makes an answer of an error of ours.
+func (a *Admin) forward(
+	req *server.Request, timeout time.Duration,
+	done func(ctx context.Context, resp kmsg.Response), failed func(err error) kmsg.Response,
+) server.Answer {
+	// Wrapped here, as the request's bytes are gone when this returns.
+	wrapped := controllerclient.Wrap(req.Body, origin(req))
+	deadline := req.Received.Add(max(timeout, minForward))
+	return server.Answer{Wait: func(ctx context.Context) server.Answer {
+		ctx, cancel := context.WithDeadline(ctx, deadline)
+		defer cancel()
+		resp, err := a.Forward.Forward(ctx, wrapped)
+		if err != nil {
+			if ctx.Err() == nil || protocol.CodeOf(err) == protocol.ErrUnknownServerError {
+				a.Log.Error().Err(err).Str("api", kmsg.NameForKey(req.Key)).Msg("forwarding failed")
+			}
+			return server.Answer{Response: failed(err)}
+		}
+		if done != nil && timeout > 0 {
+			done(ctx, resp)
+		}
+		return server.Answer{Response: resp}
+	}}
+}
+
+// origin says who sent a request, for the controller to authorize and log.
+func origin(req *server.Request) controllerclient.Origin {
+	kind, name, _ := strings.Cut(req.Conn.Principal, ":")
+	return controllerclient.Origin{
+		ClientID: req.ClientID, CorrelationID: req.CorrelationID,
+		PrincipalType: kind, PrincipalName: name, Host: hostBytes(req.Conn.RemoteAddr),
+	}
+}
+
+// hostBytes returns an address as InetAddress.getAddress does: 4 bytes where 4
+// are enough.
+func hostBytes(addr net.Addr) []byte {
+	tcp, ok := addr.(*net.TCPAddr)
+	if !ok {
+		return net.IPv4zero.To4()
+	}
+	if four := tcp.IP.To4(); four != nil {
+		return four
+	}
+	return tcp.IP.To16()
+}
+
+// describeQuorum is the controller's to answer.
+func (a *Admin) describeQuorum(_ context.Context, req *server.Request) server.Answer {
+	return a.forward(req, a.RequestTimeout, nil, func(err error) kmsg.Response {
+		resp := kmsg.NewPtrDescribeQuorumResponse()
+		resp.Version = req.Version
+		resp.ErrorCode = int16(protocol.CodeOf(err))
+		resp.ErrorMessage = protocol.MessageOf(err)
+		return resp
+	})
+}

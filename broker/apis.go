@@ -1,0 +1,38 @@
+package broker
+
+import (
+	"github.com/klamm/klamm/api"
+	brokerapi "github.com/klamm/klamm/broker/api"
+	"github.com/klamm/klamm/config"
+	"github.com/klamm/klamm/protocol"
+	"github.com/klamm/klamm/protocol/server"
+)
+
+// APIConfig is what the handlers of the client listener need beside the broker.
+type APIConfig struct {
+	// Static are the keys of server.properties.
+	Static config.Lookup
+	// Forward leads clients' requests to the controller.
+	Forward brokerapi.Forwarder
+	// AutoCreate creates topics that clients ask Metadata for; nil where
+	// auto.create.topics.enable is false. Its Run belongs to Config.Background.
+	AutoCreate *brokerapi.AutoCreate
+	// Data are the APIs about records: Produce, Fetch, ListOffsets.
+	Data []server.API
+}
+
+// APIs returns what the broker's listeners serve.
+func (b *Broker) APIs(cfg APIConfig) []server.API {
+	env := api.Env{
+		Kind: protocol.BrokerListener, ClusterID: b.cfg.ClusterID, NodeID: b.cfg.NodeID, Image: b.Image,
+	}
+	admin := &brokerapi.Admin{
+		NodeID: b.cfg.NodeID, ClusterID: b.cfg.ClusterID, Image: b.Image,
+		Static: cfg.Static, Forward: cfg.Forward, ProducerIDs: b.producerIDs, AutoCreate: cfg.AutoCreate, Log: b.log,
+		ExpectTopics: func(appear bool, names []string) brokerapi.Expectation {
+			return b.applied.ExpectTopics(appear, names)
+		},
+	}
+	apis := append([]server.API{api.ApiVersions(env), api.DescribeCluster(env)}, admin.APIs()...)
+	return append(apis, cfg.Data...)
+}
