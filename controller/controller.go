@@ -1,0 +1,238 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm/klamm/controller/decide"
+	"github.com/klamm/klamm/metadata"
+	"github.com/klamm/klamm/metadata/record"
+	"github.com/klamm/klamm/protocol"
+	"github.com/klamm/klamm/raftlog"
+)
+
+// Log is the replicated log as the controller uses it: a raftlog.Log.
+type Log interface {
+	Propose(ctx context.Context, epoch protocol.ControllerEpoch, data []byte) (offset int64, err error)
+	Leadership() (raftlog.Leadership, <-chan struct{})
+	Status() raftlog.Status
+}
+
+// Images gives the image that the log has been replayed to: a *replay.Replay.
+type Images interface {
+	Image() *metadata.Image
+}
+
+// Config is what a controller is made from. Zero durations mean the defaults named.
+type Config struct {
+	// Env is what decisions depend on. NewID and Rand may be nil.
+	Env decide.Env
+	// SessionTimeout is how long a broker may be silent before it is fenced.
+	// Shorter finds a dead host sooner, longer forgives a longer pause.
+	// Default 9 s (broker.session.timeout.ms).
+	SessionTimeout time.Duration
+	// MaxIdle is how long the log may stand still: then a NoOp record is
+	// written, so that whoever follows can tell an idle log from a cut one.
+	// Default 500 ms, negative = never (metadata.max.idle.interval.ms).
+	MaxIdle time.Duration
+	// Bootstrap are the records that the directory was formatted with, from its
+	// 0-0 checkpoint. They are written when the log holds no features yet.
+	Bootstrap []record.Record
+	// Registration is what this controller registers itself as when it takes
+	// office; nil = it does not. Other controllers send theirs as requests.
+	Registration *kmsg.ControllerRegistrationRequest
+}
+
+// maxQueued bounds the ops that wait for a decision. An op holds its decoded
+// request; beyond this many the controller is hours behind, or attacked, and
+// asking again later is the better answer.
+const maxQueued = 10_000
+
+// Controller decides while it is in office and refuses while it is not.
+type Controller struct {
+	cfg    Config
+	log    Log
+	images Images
+	logger zerolog.Logger
+
+	wake chan struct{} // size 1: a queue that is not empty needs no second ring
+
+	lastEpoch protocol.ControllerEpoch // of the last stay in office; Run's alone
+
+	mu     sync.Mutex // guards what follows; nothing is locked under it
+	queue  []*op      // first in, first decided
+	inside bool       // in office: the queue takes ops
+}
+
+// New returns a controller that is not in office. Run makes it work.
+func New(cfg Config, log Log, images Images, logger zerolog.Logger) *Controller {
+	if cfg.SessionTimeout == 0 {
+		cfg.SessionTimeout = 9 * time.Second
+	}
+	if cfg.MaxIdle == 0 {
+		cfg.MaxIdle = 500 * time.Millisecond
+	}
+	if cfg.Env.NewID == nil {
+		cfg.Env.NewID = protocol.NewUUID
+	}
+	if cfg.Env.Rand == nil {
+		cfg.Env.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	}
+	return &Controller{
+		cfg: cfg, log: log, images: images,
+		logger: logger.With().Str("component", "controller").Logger(),
+		wake:   make(chan struct{}, 1),
+	}
+}
+
+// Run takes office whenever the log reports that this node leads, until ctx
+// ends. It returns when all that it started has ended.
+func (c *Controller) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		leadership, changed := c.log.Leadership()
+		if !leadership.Leading {
+			select {
+			case <-changed:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		err := c.lead(ctx, leadership, changed)
+		if ctx.Err() != nil {
+			break
+		}
+		c.logger.Warn().Err(err).Int32("controller_epoch", int32(leadership.Epoch)).Msg("left office")
+		if now, _ := c.log.Leadership(); now.Leading && now.Epoch == leadership.Epoch {
+			// The log did not let go of us: it failed a batch. A pause, so that
+			// a log that fails everything is not asked in a circle.
+			pause(ctx, 100*time.Millisecond)
+		}
+	}
+	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// lead is one stay in office. The error says why it ended.
+func (c *Controller) lead(ctx context.Context, leadership raftlog.Leadership, changed <-chan struct{}) error {
+	o, err := newOffice(ctx, c, leadership)
+	if err != nil {
+		return err
+	}
+	c.logger.Info().Int32("controller_epoch", int32(leadership.Epoch)).Int64("offset", o.base.Offset()).Msg("took office")
+	c.open(o.activation())
+	defer func() {
+		c.close()
+		o.end()
+	}()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		o.advance()
+		timer.Reset(time.Until(o.nextDue()))
+		select {
+		case <-c.wake:
+		case result := <-o.results:
+			if err := o.settle(result); err != nil {
+				return err
+			}
+		case <-timer.C:
+			c.submitOwn(o.due(time.Now()))
+		case <-changed:
+			var now raftlog.Leadership
+			now, changed = c.log.Leadership()
+			if !now.Leading || now.Epoch != leadership.Epoch {
+				return errors.New("another epoch began")
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// open lets ops in, those of the office itself first.
+func (c *Controller) open(first []*op) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.inside, c.queue = true, first
+}
+
+// close refuses what has not been decided and all that comes.
+func (c *Controller) close() {
+	c.mu.Lock()
+	waiting := c.queue
+	c.inside, c.queue = false, nil
+	c.mu.Unlock()
+	for _, op := range waiting {
+		op.finish(protocol.ErrNotController)
+	}
+}
+
+// submit queues an op, or answers it at once where that is impossible.
+func (c *Controller) submit(o *op) {
+	c.mu.Lock()
+	switch {
+	case !c.inside:
+		c.mu.Unlock()
+		o.finish(protocol.ErrNotController)
+		return
+	case len(c.queue) >= maxQueued:
+		c.mu.Unlock()
+		o.finish(protocol.ErrRequestTimedOut)
+		return
+	}
+	c.queue = append(c.queue, o)
+	c.mu.Unlock()
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// submitOwn queues ops of the office, which need no ringing: they come from the
+// loop.
+func (c *Controller) submitOwn(ops []*op) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.queue = append(c.queue, ops...)
+}
+
+// next takes the first op from the queue.
+func (c *Controller) next() *op {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.queue) == 0 {
+		return nil
+	}
+	o := c.queue[0]
+	c.queue[0] = nil
+	c.queue = c.queue[1:]
+	return o
+}
+
+// heardInQueue returns when the last heartbeat of a broker's life came that
+// waits in the queue; the zero time where none does.
+func (c *Controller) heardInQueue(of life) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, o := range slices.Backward(c.queue) {
+		if o.heartbeatOf == of {
+			return o.received
+		}
+	}
+	return time.Time{}
+}

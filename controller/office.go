@@ -1,0 +1,272 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/klamm/klamm/controller/decide"
+	"github.com/klamm/klamm/metadata"
+	"github.com/klamm/klamm/metadata/record"
+	"github.com/klamm/klamm/protocol"
+	"github.com/klamm/klamm/raftlog"
+)
+
+// office is one stay in office. It belongs to the goroutine of Run.
+type office struct {
+	c     *Controller
+	epoch protocol.ControllerEpoch
+
+	// base is the committed image; pending is base and what the round decided.
+	base, pending *metadata.Image
+	sessions      *sessions
+	lastAppend    time.Time
+
+	round    *round
+	inFlight *proposal // the first of round, or nil
+	results  chan outcome
+	ctx      context.Context // ends with the office: proposals do not outlive it
+	cancel   context.CancelFunc
+}
+
+// outcome is what the log said of the batch in flight.
+type outcome struct {
+	offset int64
+	err    error
+}
+
+// newOffice establishes what is committed. Fresh leadership has replayed its own
+// first entry, so nothing of earlier epochs can come any more. Who comes back into
+// an epoch that it left may have a batch under way: a batch behind it tells.
+func newOffice(ctx context.Context, c *Controller, leadership raftlog.Leadership) (*office, error) {
+	o := &office{c: c, epoch: leadership.Epoch, results: make(chan outcome, 1)}
+	o.ctx, o.cancel = context.WithCancel(ctx)
+	settled := leadership.Offset
+	if c.lastEpoch == leadership.Epoch {
+		var err error
+		if settled, err = o.write(&record.NoOp{}); err != nil {
+			o.cancel()
+			return nil, err
+		}
+	}
+	c.lastEpoch = leadership.Epoch
+	// An image that has not got that far is held back by a transaction of an
+	// earlier office, which will never end.
+	if c.images.Image().Offset() < settled {
+		reason := "Controller failover"
+		if _, err := o.write(&record.AbortTransaction{Reason: &reason}); err != nil {
+			o.cancel()
+			return nil, err
+		}
+	}
+	o.base = c.images.Image()
+	o.pending = o.base
+	o.lastAppend = time.Now()
+	o.sessions = newSessions(c.cfg.SessionTimeout, c.cfg.Env.NodeID, o.base, o.lastAppend)
+	return o, nil
+}
+
+// write appends one record outside of any round and waits for it.
+func (o *office) write(rec record.Record) (int64, error) {
+	p := proposal{records: []record.Record{rec}}
+	offset, err := o.c.log.Propose(o.ctx, o.epoch, p.encode(o.epoch, time.Now()))
+	if err == nil && offset == raftlog.Skipped {
+		err = protocol.ErrNotController
+	}
+	return offset, err
+}
+
+// end answers what is in flight or was to follow it, and waits for the proposal.
+// Whether it was committed, the next controller's image will show.
+func (o *office) end() {
+	o.cancel()
+	if o.inFlight != nil {
+		<-o.results
+	}
+	if o.round != nil {
+		for _, p := range o.round.batches {
+			for _, op := range p.ops {
+				op.finish(protocol.ErrNotController)
+			}
+		}
+	}
+}
+
+// activation are the office's own first ops.
+func (o *office) activation() []*op {
+	var ops []*op
+	if _, ok := o.base.Feature(metadata.MetadataVersion); !ok {
+		ops = append(ops, o.ownOp("Bootstrap records", func() []record.Record {
+			name := "Bootstrap records"
+			records := []record.Record{&record.BeginTransaction{Name: &name}}
+			records = append(records, decide.Bootstrap(o.c.cfg.Bootstrap, o.c.cfg.Env)...)
+			return append(records, &record.EndTransaction{})
+		}))
+	}
+	if reg := o.c.cfg.Registration; reg != nil {
+		ops = append(ops, o.ownOp("ControllerRegistration", func() []record.Record {
+			if known, ok := o.pending.Controller(protocol.NodeID(reg.ControllerID)); ok && known.IncarnationID == reg.IncarnationID {
+				return nil
+			}
+			records, err := decide.RegisterController(o.pending, reg)
+			if err != nil {
+				panic(fmt.Sprintf("controller: own registration is refused: %v", err))
+			}
+			return records
+		}))
+	}
+	return ops
+}
+
+// ownOp is an op that nobody waits for.
+func (o *office) ownOp(name string, records func() []record.Record) *op {
+	return &op{
+		name: name, received: time.Now(), done: make(chan error, 1),
+		decide: func(*office) (decision, error) { return decision{records: records()}, nil },
+	}
+}
+
+// advance decides a round where none is under way, and proposes its next batch.
+func (o *office) advance() {
+	if o.inFlight != nil {
+		return
+	}
+	if o.round == nil {
+		o.decideRound()
+	}
+	if o.round == nil {
+		return
+	}
+	o.inFlight = o.round.batches[0]
+	now := time.Now()
+	o.lastAppend = now
+	data := o.inFlight.encode(o.epoch, now)
+	go func() {
+		offset, err := o.c.log.Propose(o.ctx, o.epoch, data)
+		o.results <- outcome{offset, err}
+	}()
+}
+
+// decideRound decides queued ops until the queue is empty or a batch is full.
+// It leaves no round where nothing has to be written.
+func (o *office) decideRound() {
+	r := &round{next: o.base.Offset() + 1}
+	delta := metadata.NewDelta(o.base)
+	for !r.full() {
+		op := o.c.next()
+		if op == nil {
+			break
+		}
+		o.decideOp(r, delta, op)
+	}
+	if !r.empty() {
+		o.round = r
+	}
+}
+
+func (o *office) decideOp(r *round, delta *metadata.Delta, op *op) {
+	now := time.Now()
+	d, err := o.ask(op, now)
+	var sizes []int
+	var total int
+	if err == nil {
+		sizes, total, err = r.measure(d.records)
+	}
+	if op.failed = err; err != nil || len(d.records) == 0 {
+		if r.empty() {
+			op.finish(err)
+		} else {
+			r.follow(op)
+		}
+		return
+	}
+	first := r.next
+	r.add(op, d.records, sizes, total)
+	for _, rec := range d.records {
+		if err := delta.Replay(rec); err != nil {
+			// The log must not get what no node could replay.
+			panic(fmt.Sprintf("controller: %s decided a record that does not fit the image at %d: %v", op.name, o.pending.Offset(), err))
+		}
+	}
+	o.pending = delta.Apply(r.next-1, o.epoch, now.UnixMilli())
+	if d.then != nil {
+		d.then(first, r.next-1)
+	}
+}
+
+// ask runs the op's decision, unless it is too late for one.
+func (o *office) ask(op *op, now time.Time) (decision, error) {
+	if op.deadline.IsZero() || now.Before(op.deadline) {
+		return op.decide(o)
+	}
+	if op.tooLate != nil {
+		op.tooLate(o)
+	}
+	return decision{}, protocol.ErrRequestTimedOut
+}
+
+// settle takes the outcome of the batch in flight.
+func (o *office) settle(result outcome) error {
+	p := o.inFlight
+	o.inFlight = nil
+	switch {
+	case result.err != nil:
+		return fmt.Errorf("propose %d records at %d: %w", len(p.records), p.first, result.err)
+	case result.offset == raftlog.Skipped:
+		return fmt.Errorf("propose %d records at %d: another epoch began", len(p.records), p.first)
+	case result.offset != p.first:
+		panic(fmt.Sprintf("controller: a batch decided for offset %d is at %d", p.first, result.offset))
+	}
+	o.round.batches = o.round.batches[1:]
+	done := o.round.empty()
+	if done {
+		o.round = nil
+		o.base = o.c.images.Image()
+		if o.base.Offset() != o.pending.Offset() {
+			panic(fmt.Sprintf("controller: the image is at %d after the batch up to %d", o.base.Offset(), o.pending.Offset()))
+		}
+		o.pending = o.base
+	}
+	for _, op := range p.ops {
+		op.finish(op.failed)
+	}
+	return nil
+}
+
+// nextDue is when due has something to do at the latest.
+func (o *office) nextDue() time.Time {
+	next := o.sessions.nextExpiry(o.pending)
+	if idle := o.c.cfg.MaxIdle; idle > 0 && o.round == nil {
+		if at := o.lastAppend.Add(idle); at.Before(next) {
+			next = at
+		}
+	}
+	return next
+}
+
+// due returns what the time asks for: silent brokers to fence, a NoOp in an idle
+// log.
+func (o *office) due(now time.Time) []*op {
+	var ops []*op
+	for _, id := range o.sessions.expired(o.pending, now) {
+		ops = append(ops, o.ownOp("Fence", func() []record.Record { return o.fence(id) }))
+	}
+	if idle := o.c.cfg.MaxIdle; idle > 0 && o.round == nil && now.Sub(o.lastAppend) >= idle && len(ops) == 0 {
+		ops = append(ops, o.ownOp("NoOp", func() []record.Record { return []record.Record{&record.NoOp{}} }))
+	}
+	return ops
+}
+
+// fence fences a broker unless it has been heard of since: while a commit is slow
+// its heartbeats wait in the queue, maybe behind this op.
+func (o *office) fence(id protocol.NodeID) []record.Record {
+	b, ok := o.pending.Broker(id)
+	if !ok || !o.sessions.confirmExpiry(id, o.c.heardInQueue(life{id, b.Epoch}), time.Now()) {
+		return nil
+	}
+	records := decide.Fence(o.pending, id, o.c.cfg.Env)
+	if len(records) > 0 {
+		o.c.logger.Info().Int32("broker", int32(id)).Int("partitions", len(records)-1).Msg("fenced: session timed out")
+	}
+	return records
+}

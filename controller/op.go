@@ -1,0 +1,83 @@
+package controller
+
+import (
+	"context"
+	"time"
+
+	"github.com/klamm/klamm/metadata/record"
+	"github.com/klamm/klamm/protocol"
+)
+
+// op is one request to decide, on its way through the queue and a round.
+type op struct {
+	name     string
+	received time.Time
+	deadline time.Time // zero = none
+	atomic   bool      // all records or none, however many
+	// decide runs once, on the loop's goroutine.
+	decide func(o *office) (decision, error)
+	// tooLate runs instead of decide where the deadline has passed; may be nil.
+	tooLate func(o *office)
+	// done gets the outcome, once. Size 1: the loop never waits for a waiter.
+	done chan error
+	// heartbeatOf is the broker that lives if this is its heartbeat; zero for any
+	// other op.
+	heartbeatOf life
+	// failed is the outcome of an op whose answer waits for records before it.
+	failed error
+}
+
+// life is one registration of a broker.
+type life struct {
+	broker protocol.NodeID
+	epoch  protocol.BrokerEpoch
+}
+
+// decision is what came out of an op.
+type decision struct {
+	records []record.Record
+	// then runs right after the records have been taken into the pending image,
+	// with the offsets that they get; may be nil.
+	then func(first, last int64)
+}
+
+func (o *op) finish(err error) { o.done <- err }
+
+// Pending is an answer in the making.
+type Pending[T any] struct {
+	op    *op
+	value T
+}
+
+// newPending makes an op whose decide sets the value.
+func newPending[T any](name string, deadline time.Time, decide func(o *office, value *T) (decision, error)) *Pending[T] {
+	p := &Pending[T]{op: &op{
+		name: name, received: time.Now(), deadline: deadline, done: make(chan error, 1),
+	}}
+	p.op.decide = func(o *office) (decision, error) { return decide(o, &p.value) }
+	return p
+}
+
+// Wait returns the answer once it holds: after the commit of what was decided.
+// REQUEST_TIMED_OUT and NOT_CONTROLLER leave open whether it was. It is called
+// once.
+func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
+	var none T
+	var late <-chan time.Time
+	if !p.op.deadline.IsZero() {
+		t := time.NewTimer(time.Until(p.op.deadline))
+		defer t.Stop()
+		late = t.C
+	}
+	select {
+	case err := <-p.op.done:
+		if err != nil {
+			return none, err
+		}
+		return p.value, nil
+	case <-late:
+		return none, protocol.ErrRequestTimedOut
+	case <-ctx.Done():
+		return none, ctx.Err()
+	}
+}

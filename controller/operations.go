@@ -1,0 +1,140 @@
+package controller
+
+import (
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm/klamm/controller/decide"
+	"github.com/klamm/klamm/metadata/record"
+	"github.com/klamm/klamm/protocol"
+)
+
+// Each operation queues a request at once and returns its Pending answer. A
+// request is not modified and must not be afterwards.
+
+// RegisterBroker registers a broker; the answer is its epoch.
+func (c *Controller) RegisterBroker(req *kmsg.BrokerRegistrationRequest, deadline time.Time) *Pending[protocol.BrokerEpoch] {
+	id := protocol.NodeID(req.BrokerID)
+	p := newPending("BrokerRegistration", deadline, func(o *office, epoch *protocol.BrokerEpoch) (decision, error) {
+		now := time.Now()
+		records, e, err := decide.RegisterBroker(o.pending, req, o.sessions.alive(id, now), c.cfg.Env)
+		if err != nil {
+			return decision{}, err
+		}
+		*epoch = e
+		return decision{records: records, then: func(_, last int64) {
+			o.sessions.registered(id, last, now)
+			c.logger.Info().Int32("broker", int32(id)).Int64("broker_epoch", int64(e)).Msg("registered broker")
+		}}, nil
+	})
+	c.submit(p.op)
+	return p
+}
+
+// Heartbeat renews a broker's session and changes its state as it asks for.
+func (c *Controller) Heartbeat(req *kmsg.BrokerHeartbeatRequest, deadline time.Time) *Pending[*kmsg.BrokerHeartbeatResponse] {
+	id := protocol.NodeID(req.BrokerID)
+	var p *Pending[*kmsg.BrokerHeartbeatResponse]
+	p = newPending("BrokerHeartbeat", deadline, func(o *office, resp **kmsg.BrokerHeartbeatResponse) (decision, error) {
+		return c.heartbeat(o, req, p.op.received, resp)
+	})
+	p.op.heartbeatOf = life{id, protocol.BrokerEpoch(req.BrokerEpoch)}
+	// A heartbeat that is too late for a decision still says that the broker lives.
+	p.op.tooLate = func(o *office) {
+		if b, ok := o.pending.Broker(id); ok && int64(b.Epoch) == req.BrokerEpoch {
+			o.sessions.touch(id, p.op.received)
+		}
+	}
+	c.submit(p.op)
+	return p
+}
+
+func (c *Controller) heartbeat(o *office, req *kmsg.BrokerHeartbeatRequest, received time.Time, resp **kmsg.BrokerHeartbeatResponse) (decision, error) {
+	id := protocol.NodeID(req.BrokerID)
+	var progress decide.Progress
+	if known, ok := o.sessions.of[id]; ok {
+		progress = known.progress
+	}
+	records, r, err := decide.Heartbeat(o.pending, req, progress, c.cfg.Env)
+	if err != nil {
+		return decision{}, err
+	}
+	*resp = r
+	session := o.sessions.touch(id, received)
+	before, _ := o.pending.Broker(id)
+	return decision{records: records, then: func(_, last int64) {
+		after, _ := o.pending.Broker(id)
+		if after.InControlledShutdown && !before.InControlledShutdown {
+			session.progress.ShutDown = last
+		}
+		if before.Fenced != after.Fenced || before.InControlledShutdown != after.InControlledShutdown {
+			c.logger.Info().Int32("broker", int32(id)).Bool("fenced", after.Fenced).
+				Bool("shutting_down", after.InControlledShutdown).Msg("broker changed state")
+		}
+	}}, nil
+}
+
+// UnregisterBroker removes a broker's registration.
+func (c *Controller) UnregisterBroker(id protocol.NodeID, deadline time.Time) *Pending[struct{}] {
+	p := newPending("UnregisterBroker", deadline, func(o *office, _ *struct{}) (decision, error) {
+		records, err := decide.UnregisterBroker(o.pending, id, c.cfg.Env)
+		return decision{records: records, then: func(_, _ int64) { delete(o.sessions.of, id) }}, err
+	})
+	c.submit(p.op)
+	return p
+}
+
+// RegisterController registers a controller.
+func (c *Controller) RegisterController(req *kmsg.ControllerRegistrationRequest, deadline time.Time) *Pending[struct{}] {
+	p := newPending("ControllerRegistration", deadline, func(o *office, _ *struct{}) (decision, error) {
+		records, err := decide.RegisterController(o.pending, req)
+		return decision{records: records}, err
+	})
+	c.submit(p.op)
+	return p
+}
+
+// AllocateProducerIDs hands out a block of producer ids.
+func (c *Controller) AllocateProducerIDs(req *kmsg.AllocateProducerIDsRequest, deadline time.Time) *Pending[*kmsg.AllocateProducerIDsResponse] {
+	p := newPending("AllocateProducerIds", deadline, func(o *office, resp **kmsg.AllocateProducerIDsResponse) (decision, error) {
+		records, r, err := decide.AllocateProducerIDs(o.pending, req)
+		*resp = r
+		return decision{records: records}, err
+	})
+	c.submit(p.op)
+	return p
+}
+
+// Topics is the answer to a change of topics.
+type Topics[R any] struct {
+	Response R
+	// Offset is the last record of the change, −1 where there is none: who has
+	// replayed it knows the change.
+	Offset int64
+}
+
+// CreateTopics creates topics, all of the request or none.
+func (c *Controller) CreateTopics(req *kmsg.CreateTopicsRequest, deadline time.Time) *Pending[Topics[*kmsg.CreateTopicsResponse]] {
+	return changeTopics(c, "CreateTopics", deadline, func(o *office) ([]record.Record, *kmsg.CreateTopicsResponse) {
+		return decide.CreateTopics(o.pending, req, c.cfg.Env)
+	})
+}
+
+// DeleteTopics deletes topics, all of the request or none.
+func (c *Controller) DeleteTopics(req *kmsg.DeleteTopicsRequest, deadline time.Time) *Pending[Topics[*kmsg.DeleteTopicsResponse]] {
+	return changeTopics(c, "DeleteTopics", deadline, func(o *office) ([]record.Record, *kmsg.DeleteTopicsResponse) {
+		return decide.DeleteTopics(o.pending, req, c.cfg.Env)
+	})
+}
+
+func changeTopics[R any](c *Controller, name string, deadline time.Time, run func(o *office) ([]record.Record, R)) *Pending[Topics[R]] {
+	p := newPending(name, deadline, func(o *office, answer *Topics[R]) (decision, error) {
+		records, resp := run(o)
+		answer.Response, answer.Offset = resp, -1
+		return decision{records: records, then: func(_, last int64) { answer.Offset = last }}, nil
+	})
+	p.op.atomic = true
+	c.submit(p.op)
+	return p
+}

@@ -1,0 +1,106 @@
+package controller
+
+import (
+	"time"
+
+	"github.com/klamm/klamm/metadata/record"
+	"github.com/klamm/klamm/protocol"
+)
+
+// A batch ends at this many records or bytes. Followers take a batch at once:
+// it must not hold up the next, and a broker with 100,000 partitions must not
+// become one giant entry.
+const (
+	maxBatchRecords = 10_000
+	maxBatchBytes   = 1 << 20
+)
+
+// recordOverhead is what a record costs in a batch besides its frame, at most:
+// length, attributes, two deltas, key and header count.
+const recordOverhead = 24
+
+// round is the batches that were decided together, proposed one after another.
+type round struct {
+	batches []*proposal
+	next    int64 // offset that the next record gets
+	sealed  bool  // the next record begins a batch
+	scratch []byte
+}
+
+// proposal is one batch and who waits for it.
+type proposal struct {
+	first   int64 // offset that its first record gets
+	records []record.Record
+	bytes   int
+	ops     []*op // answered when it is committed
+}
+
+func (p *proposal) takes(records, bytes int) bool {
+	return len(p.records)+records <= maxBatchRecords && p.bytes+bytes <= maxBatchBytes
+}
+
+// full tells that no further op should be decided in this round.
+func (r *round) full() bool {
+	return len(r.batches) > 1 || r.sealed || len(r.batches) == 1 && !r.last().takes(1, recordOverhead)
+}
+
+func (r *round) empty() bool { return len(r.batches) == 0 }
+
+func (r *round) last() *proposal { return r.batches[len(r.batches)-1] }
+
+// measure returns the sizes of records in a batch and their sum, or an error for
+// the client where one of them does not even fit alone.
+func (r *round) measure(records []record.Record) (sizes []int, total int, err error) {
+	sizes = make([]int, len(records))
+	for i, rec := range records {
+		r.scratch = record.AppendFrame(r.scratch[:0], rec)
+		sizes[i] = len(r.scratch) + recordOverhead
+		if sizes[i] > maxBatchBytes {
+			return nil, 0, protocol.Errorf(protocol.ErrPolicyViolation, "Unable to perform excessively large batch operation.")
+		}
+		total += sizes[i]
+	}
+	return sizes, total, nil
+}
+
+// add takes an op's records in, at least one, with what measure said of them;
+// the op is answered with the last.
+func (r *round) add(o *op, records []record.Record, sizes []int, total int) {
+	switch {
+	case !o.atomic || !r.empty() && r.last().takes(len(records), total):
+	case len(records) <= maxBatchRecords && total <= maxBatchBytes:
+		r.sealed = true
+	default:
+		// A transaction shares its batches with nobody: who is decided before it
+		// is committed before it.
+		name := o.name
+		records = append(append([]record.Record{&record.BeginTransaction{Name: &name}}, records...), &record.EndTransaction{})
+		sizes = append(append([]int{recordOverhead + len(name)}, sizes...), recordOverhead)
+		r.sealed = true
+		defer func() { r.sealed = true }()
+	}
+	for i, rec := range records {
+		r.push(rec, sizes[i])
+	}
+	r.last().ops = append(r.last().ops, o)
+}
+
+func (r *round) push(rec record.Record, bytes int) {
+	if r.empty() || r.sealed || !r.last().takes(1, bytes) {
+		r.batches = append(r.batches, &proposal{first: r.next})
+		r.sealed = false
+	}
+	p := r.last()
+	p.records = append(p.records, rec)
+	p.bytes += bytes
+	r.next++
+}
+
+// follow answers an op that has no records with those decided before it.
+func (r *round) follow(o *op) { r.last().ops = append(r.last().ops, o) }
+
+// encode is the batch as it goes to the log. The state machine gives it its
+// base offset.
+func (p *proposal) encode(epoch protocol.ControllerEpoch, now time.Time) []byte {
+	return record.EncodeBatch(p.records, 0, epoch, now.UnixMilli())
+}
