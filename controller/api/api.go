@@ -1,0 +1,130 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm/klamm/controller"
+	"github.com/klamm/klamm/protocol"
+	"github.com/klamm/klamm/protocol/server"
+)
+
+// Deadlines of APIs whose requests carry none.
+const (
+	// heartbeatTimeout leaves a broker time for another heartbeat within its
+	// session of 9 s.
+	heartbeatTimeout = 4 * time.Second
+	// requestTimeout is what Kafka's brokers wait for the controller
+	// (request.timeout.ms).
+	requestTimeout = 30 * time.Second
+	// leastTimeout is given to clients that ask for no waiting at all: they
+	// still want the change and its answer.
+	leastTimeout = time.Second
+)
+
+// Config is what the handlers are made from.
+type Config struct {
+	Controller *controller.Controller
+	// Applied waits until those who serve clients in this process have acted on
+	// the record at offset; nil where nobody does. A topic's creation is answered
+	// after that, so that its leaders here can be asked at once. Brokers that
+	// forward a creation wait for their own part.
+	Applied func(ctx context.Context, offset int64) error
+	Log     zerolog.Logger
+}
+
+// caller is who asks: the client itself, or the one that a broker forwards for.
+// Authorization will look at it.
+type caller struct {
+	principal string
+	clientID  string
+}
+
+// call is one request, however it came.
+type call struct {
+	body     kmsg.Request
+	received time.Time
+	caller   caller
+}
+
+// answer completes a call. It is called once; err is set beside the response
+// where the broker that forwarded has to act on it.
+type answer func(ctx context.Context) (resp kmsg.Response, err error)
+
+// handler does the ordered part of a call.
+type handler func(c call) answer
+
+type handlers struct {
+	Config
+	forwarded map[int16]handler // those that an Envelope may carry
+}
+
+// APIs returns the APIs of the controller listener that are served here.
+func APIs(cfg Config) []server.API {
+	h := &handlers{Config: cfg}
+	h.forwarded = map[int16]handler{
+		int16(kmsg.CreateTopics):   h.createTopics,
+		int16(kmsg.DeleteTopics):   h.deleteTopics,
+		int16(kmsg.DescribeQuorum): h.describeQuorum,
+	}
+	apis := []server.API{
+		serve(kmsg.BrokerRegistration, direct(h.registerBroker)),
+		serve(kmsg.BrokerHeartbeat, direct(h.heartbeat)),
+		serve(kmsg.ControllerRegistration, direct(h.registerController)),
+		serve(kmsg.AllocateProducerIDs, direct(h.allocateProducerIDs)),
+		serve(kmsg.UnregisterBroker, direct(h.unregisterBroker)),
+		serve(kmsg.Envelope, h.envelope),
+	}
+	for _, key := range []kmsg.Key{kmsg.CreateTopics, kmsg.DeleteTopics, kmsg.DescribeQuorum} {
+		apis = append(apis, serve(key, direct(h.forwarded[key.Int16()])))
+	}
+	return apis
+}
+
+func serve(key kmsg.Key, handle server.Handler) server.API {
+	info, ok := protocol.API(key.Int16())
+	if !ok {
+		panic("controller/api: no such api: " + key.Name())
+	}
+	return server.API{Key: info.Key, Min: info.Min, Max: info.Max, Handle: handle}
+}
+
+// direct makes the server's handler of one that can be forwarded to as well.
+func direct(h handler) server.Handler {
+	return func(_ context.Context, req *server.Request) server.Answer {
+		finish := h(call{
+			body: req.Body, received: req.Received,
+			caller: caller{principal: req.Conn.Principal, clientID: req.ClientID},
+		})
+		return server.Answer{Wait: func(ctx context.Context) server.Answer {
+			resp, _ := finish(ctx)
+			return server.Answer{Response: resp}
+		}}
+	}
+}
+
+// deadline is when a client's timeout has passed.
+func (c call) deadline(timeoutMs int32) time.Time {
+	timeout := time.Duration(timeoutMs) * time.Millisecond
+	if timeout <= 0 {
+		timeout = leastTimeout
+	}
+	return c.received.Add(timeout)
+}
+
+// code is the code of an error for a response. What has none is a bug.
+func (h *handlers) code(err error, api kmsg.Key) int16 {
+	// The node stops or the client is gone; who reads this asks elsewhere.
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return int16(protocol.ErrNotController)
+	}
+	code := protocol.CodeOf(err)
+	if code == protocol.ErrUnknownServerError {
+		h.Log.Error().Err(err).Str("api", api.Name()).Msg("request failed")
+	}
+	return int16(code)
+}

@@ -1,0 +1,103 @@
+package api
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm/klamm/metadata"
+	"github.com/klamm/klamm/protocol"
+	"github.com/klamm/klamm/raftlog"
+)
+
+// describeQuorum answers for __cluster_metadata-0 alone, on the leader alone, as
+// Kafka does: anything else fails partition by partition. Errors of v2 have
+// their text and no error the empty one.
+func (h *handlers) describeQuorum(c call) answer {
+	req := c.body.(*kmsg.DescribeQuorumRequest)
+	return func(context.Context) (kmsg.Response, error) {
+		resp := kmsg.NewPtrDescribeQuorumResponse()
+		resp.ErrorMessage = new(string)
+		if !asksForMetadataLog(req) {
+			refuseQuorum(req, resp, protocol.ErrUnknownTopicOrPartition, "This server does not host this topic-partition.")
+			return resp, nil
+		}
+		status, img, err := h.Controller.Quorum()
+		if err != nil {
+			refuseQuorum(req, resp, protocol.ErrNotLeaderForPartition,
+				"For requests intended only for the leader, this error indicates that the broker is not the current leader. "+
+					"For requests intended for any replica, this error indicates that the broker is not a replica of the topic partition.")
+			return resp, protocol.ErrNotController
+		}
+		topic := kmsg.NewDescribeQuorumResponseTopic()
+		topic.Topic = protocol.MetadataTopic
+		topic.Partitions = append(topic.Partitions, quorumPartition(status, img))
+		resp.Topics = append(resp.Topics, topic)
+		resp.Nodes = quorumNodes(status, img)
+		return resp, nil
+	}
+}
+
+func asksForMetadataLog(req *kmsg.DescribeQuorumRequest) bool {
+	return len(req.Topics) == 1 && req.Topics[0].Topic == protocol.MetadataTopic &&
+		len(req.Topics[0].Partitions) == 1 && req.Topics[0].Partitions[0].Partition == 0
+}
+
+func refuseQuorum(req *kmsg.DescribeQuorumRequest, resp *kmsg.DescribeQuorumResponse, code protocol.Error, text string) {
+	for _, asked := range req.Topics {
+		topic := kmsg.NewDescribeQuorumResponseTopic()
+		topic.Topic = asked.Topic
+		for _, p := range asked.Partitions {
+			refused := kmsg.NewDescribeQuorumResponseTopicPartition()
+			refused.Partition, refused.ErrorCode, refused.ErrorMessage = p.Partition, int16(code), &text
+			topic.Partitions = append(topic.Partitions, refused)
+		}
+		resp.Topics = append(resp.Topics, topic)
+	}
+}
+
+func quorumPartition(status raftlog.Status, img *metadata.Image) kmsg.DescribeQuorumResponseTopicPartition {
+	p := kmsg.NewDescribeQuorumResponseTopicPartition()
+	p.ErrorMessage = new(string)
+	p.LeaderID, p.LeaderEpoch = int32(status.Leadership.Leader), int32(status.Leadership.Epoch)
+	p.HighWatermark = img.Offset() + 1
+	for _, peer := range status.Voters {
+		p.CurrentVoters = append(p.CurrentVoters, replicaState(status, peer, p.HighWatermark))
+	}
+	for _, peer := range status.Observers {
+		p.Observers = append(p.Observers, replicaState(status, peer, p.HighWatermark))
+	}
+	return p
+}
+
+// replicaState tells how far a peer is. Raft counts entries and Kafka records; a
+// peer that lacks n entries lacks at least n records, so that is what it is shown
+// to lack.
+func replicaState(status raftlog.Status, peer raftlog.Peer, end int64) kmsg.DescribeQuorumResponseTopicPartitionReplicaState {
+	s := kmsg.NewDescribeQuorumResponseTopicPartitionReplicaState()
+	s.ReplicaID, s.ReplicaDirectoryID = int32(peer.ID), peer.DirectoryID
+	s.LastFetchTimestamp, s.LastCaughtUpTimestamp = peer.LastFetchMs, peer.CaughtUpMs
+	s.LogEndOffset = end
+	if peer.AckedIndex < status.LastIndex {
+		s.LogEndOffset = max(0, end-int64(status.LastIndex-peer.AckedIndex))
+	}
+	return s
+}
+
+// quorumNodes are the voters' and observers' controller listeners.
+func quorumNodes(status raftlog.Status, img *metadata.Image) []kmsg.DescribeQuorumResponseNode {
+	var nodes []kmsg.DescribeQuorumResponseNode
+	for _, peer := range status.Voters {
+		node := kmsg.NewDescribeQuorumResponseNode()
+		node.NodeID = int32(peer.ID)
+		if c, ok := img.Controller(peer.ID); ok {
+			for _, e := range c.Endpoints {
+				l := kmsg.NewDescribeQuorumResponseNodeListener()
+				l.Name, l.Host, l.Port = e.Name, e.Host, e.Port
+				node.Listeners = append(node.Listeners, l)
+			}
+		}
+		nodes = append(nodes, node)
+	}
+	return nodes
+}
