@@ -19,9 +19,6 @@ const boltFile = "raft.db"
 const (
 	// compactAbove is the size from which a look at the free pages pays.
 	compactAbove = 32 << 20
-	// mapBytes is the address space taken at the start, so that growing up to
-	// it needs no new mapping, for which a writer waits for all readers.
-	mapBytes = 64 << 20
 	// lockTimeout is how long to wait for another process to let go of the file.
 	lockTimeout = time.Second
 )
@@ -34,7 +31,6 @@ func boltOptions() *bbolt.Options {
 	// is a scan of the file when it is opened.
 	o.NoFreelistSync = true
 	o.FreelistType = bbolt.FreelistMapType
-	o.InitialMmapSize = mapBytes
 	return &o
 }
 

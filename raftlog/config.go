@@ -60,6 +60,8 @@ type Config struct {
 	// Dial connects to a voter's endpoint, TLS included; plain TCP if nil.
 	Dial   func(ctx context.Context, endpoint string) (net.Conn, error)
 	Logger zerolog.Logger
+
+	trailing uint64 // trailingEntries, fewer in tests
 }
 
 // trailingEntries stay in the log behind a snapshot: what a restarted follower
@@ -85,6 +87,9 @@ func (c *Config) setDefaults() {
 	def(&c.StoreTimeout, 4*time.Second)
 	if c.SnapshotEntries == 0 {
 		c.SnapshotEntries = 8192
+	}
+	if c.trailing == 0 {
+		c.trailing = trailingEntries
 	}
 	if c.Dial == nil {
 		c.Dial = func(ctx context.Context, endpoint string) (net.Conn, error) {
@@ -144,7 +149,7 @@ func (c *Config) library(notify chan<- bool) *raft.Config {
 	out.HeartbeatTimeout = min(c.FetchTimeout/2, c.ElectionTimeout)
 	out.LeaderLeaseTimeout = out.HeartbeatTimeout
 	out.MaxAppendEntries = appendEntriesMax
-	out.TrailingLogs = trailingEntries
+	out.TrailingLogs = c.trailing
 	out.SnapshotThreshold = c.SnapshotEntries
 	// One entry is in flight at a time, so there is nothing to buffer, and an
 	// entry that was not taken in time is surely not appended.

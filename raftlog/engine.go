@@ -88,7 +88,10 @@ func (e *Engine) repair() error {
 	if repaired {
 		e.log.Warn().Msg("emptied a Raft log that contradicts its snapshot")
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return checkConnected(e.logs, e.snaps)
 }
 
 // Run starts Raft and returns nil once ctx is done and everything has ended,
@@ -138,9 +141,9 @@ func (e *Engine) Close() error {
 	return e.logs.close()
 }
 
-// Accept takes a connection that starts with Preface, of which nothing has
-// been read. It returns once the connection is Raft's, or refused and closed,
-// after prefaceTimeout at the latest: call it on the connection's own goroutine.
+// Accept takes a connection of which Preface has been read and nothing else. It
+// returns once the connection is Raft's, or refused and closed, after
+// prefaceTimeout at the latest: call it on the connection's own goroutine.
 func (e *Engine) Accept(conn net.Conn) {
 	if s := e.session.Load(); s != nil {
 		s.streams.take(conn)

@@ -103,16 +103,26 @@ func (w welcome) encode() []byte {
 	return framed(append(body, reason...))
 }
 
-// readFrame reads one preface and no byte more, since Raft's RPCs follow.
-func readFrame(r io.Reader) ([]byte, error) {
-	var head [7]byte
+// readMagic reads the start of a preface.
+func readMagic(r io.Reader) error {
+	var magic [len(Preface)]byte
+	if _, err := io.ReadFull(r, magic[:]); err != nil {
+		return fmt.Errorf("read the Raft preface: %w", err)
+	}
+	if string(magic[:]) != Preface {
+		return fmt.Errorf("%w: it starts with %x", errPreface, magic)
+	}
+	return nil
+}
+
+// readBody reads what follows the magic and no byte more, since Raft's RPCs
+// come next.
+func readBody(r io.Reader) ([]byte, error) {
+	var head [3]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return nil, fmt.Errorf("read the Raft preface: %w", err)
 	}
-	if string(head[:4]) != Preface {
-		return nil, fmt.Errorf("%w: it starts with %x", errPreface, head[:4])
-	}
-	n := binary.BigEndian.Uint16(head[5:])
+	n := binary.BigEndian.Uint16(head[1:])
 	if n > maxPrefaceBytes {
 		return nil, fmt.Errorf("%w: %d bytes", errPreface, n)
 	}
@@ -120,8 +130,8 @@ func readFrame(r io.Reader) ([]byte, error) {
 	if _, err := io.ReadFull(r, body); err != nil {
 		return nil, fmt.Errorf("read the Raft preface: %w", err)
 	}
-	if head[4] != prefaceVersion {
-		return nil, versionError(head[4])
+	if head[0] != prefaceVersion {
+		return nil, versionError(head[0])
 	}
 	return body, nil
 }
@@ -148,8 +158,9 @@ func (c *cut) peer() peerID {
 	return p
 }
 
+// readHello reads a hello whose magic has been read.
 func readHello(r io.Reader) (hello, error) {
-	body, err := readFrame(r)
+	body, err := readBody(r)
 	if err != nil {
 		return hello{}, err
 	}
@@ -164,8 +175,12 @@ func readHello(r io.Reader) (hello, error) {
 	return h, nil
 }
 
+// readWelcome reads a whole welcome.
 func readWelcome(r io.Reader) (welcome, error) {
-	body, err := readFrame(r)
+	if err := readMagic(r); err != nil {
+		return welcome{}, err
+	}
+	body, err := readBody(r)
 	if err != nil {
 		return welcome{}, err
 	}

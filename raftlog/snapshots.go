@@ -122,3 +122,33 @@ func repairLog(logs *logStore, snaps *snapshotStore) (repaired bool, err error) 
 	}
 	return true, nil
 }
+
+// checkConnected refuses a log that does not begin where the newest snapshot
+// ends, as after a snapshot was removed by hand. The library would find out by
+// a panic, or not at all.
+func checkConnected(logs *logStore, snaps *snapshotStore) error {
+	metas, err := snaps.store.List()
+	if err != nil {
+		return fmt.Errorf("list snapshots: %w", err)
+	}
+	var covered uint64
+	if len(metas) > 0 {
+		covered = metas[0].Index
+	}
+	last, err := logs.db.LastIndex()
+	if err != nil {
+		return fmt.Errorf("raft store: read the last index: %w", err)
+	}
+	if last <= covered {
+		return nil
+	}
+	var entry raft.Log
+	err = logs.db.GetLog(covered+1, &entry)
+	if errors.Is(err, raft.ErrLogNotFound) {
+		return fmt.Errorf("the Raft log goes to entry %d, but entry %d, the first behind the newest snapshot, is missing", last, covered+1)
+	}
+	if err != nil {
+		return fmt.Errorf("raft store: read entry %d: %w", covered+1, err)
+	}
+	return nil
+}
