@@ -134,8 +134,7 @@ func (b *Broker) offset() int64 {
 
 // start brings the registered broker to serving.
 func (b *Broker) start(ctx, background context.Context, h *heart, group *sync.WaitGroup, fail context.CancelCauseFunc) error {
-	registered := func(img *metadata.Image) bool { return img.Offset() >= int64(h.epoch) }
-	img, err := b.seen.Wait(ctx, registered)
+	img, err := b.seen.Wait(ctx, b.registeredIn)
 	if err != nil {
 		return fmt.Errorf("catch up with the metadata: %w", err)
 	}
@@ -172,6 +171,14 @@ func (b *Broker) start(ctx, background context.Context, h *heart, group *sync.Wa
 	b.setState(Running)
 	close(b.serving)
 	return nil
+}
+
+// registeredIn tells whether an image has this registration. Its epoch is the
+// offset of its first record, which after an unclean stop is not the
+// registration's own.
+func (b *Broker) registeredIn(img *metadata.Image) bool {
+	self, ok := img.Broker(b.cfg.NodeID)
+	return ok && self.Epoch >= b.Epoch()
 }
 
 func (b *Broker) unfencedIn(img *metadata.Image) bool {

@@ -39,8 +39,9 @@ type Config struct {
 	// Default 4: enough for the controller to put several requests into one round.
 	MaxConns int
 	// AttemptTimeout bounds one attempt, so that a host that vanished without a
-	// word does not hold a request to its deadline. Default 10 s; a controller
-	// that lives answers within its own request timeout.
+	// word does not hold a request to its deadline. Shorter than what the
+	// controller may take for a request it makes a second one of it, which finds
+	// the topic that the first one created. Default 30 s (request.timeout.ms).
 	AttemptTimeout time.Duration
 }
 
@@ -86,7 +87,7 @@ func New(cfg Config, log zerolog.Logger) *Client {
 		cfg.MaxConns = 4
 	}
 	if cfg.AttemptTimeout == 0 {
-		cfg.AttemptTimeout = 10 * time.Second
+		cfg.AttemptTimeout = 30 * time.Second
 	}
 	return &Client{
 		cfg:    cfg,
