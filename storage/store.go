@@ -1,0 +1,483 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"maps"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/klamm/klamm/protocol"
+	"github.com/klamm/klamm/storage/vfs"
+)
+
+// StoreConfig are the settings of a Store.
+type StoreConfig struct {
+	// LogConfig returns the settings of a topic's logs when they are opened or
+	// created. Nil: the defaults.
+	LogConfig func(topic string) LogConfig
+	// IsStray tells whether a log that was found does not belong on this node:
+	// it is set aside under a -stray name for the operator. Nil: none does.
+	IsStray func(tp protocol.TopicPartition, topicID protocol.UUID) bool
+	// RecoveryThreads is how many logs of one directory are opened at a time.
+	// num.recovery.threads.per.data.dir.
+	RecoveryThreads int
+	// DeleteDelay is how long a deleted log stays under its -delete name, for
+	// whoever still reads it by its path. file.delete.delay.ms.
+	DeleteDelay time.Duration
+	// RecoveryPointInterval, LogStartInterval and HighWatermarkInterval are the
+	// times between two checkpoints: less means more small writes, more a longer
+	// recovery, and records that come back after a crash though they were
+	// deleted. log.flush.offset.checkpoint.interval.ms,
+	// log.flush.start.offset.checkpoint.interval.ms,
+	// replica.high.watermark.checkpoint.interval.ms.
+	RecoveryPointInterval time.Duration
+	LogStartInterval      time.Duration
+	HighWatermarkInterval time.Duration
+	// ExpireInterval is the time between two searches for silent producers.
+	// producer.id.expiration.check.interval.ms.
+	ExpireInterval time.Duration
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+}
+
+// DefaultStoreConfig returns Kafka's defaults.
+func DefaultStoreConfig() StoreConfig {
+	return StoreConfig{
+		RecoveryThreads: 2, DeleteDelay: time.Minute,
+		RecoveryPointInterval: time.Minute, LogStartInterval: time.Minute,
+		HighWatermarkInterval: 5 * time.Second, ExpireInterval: 10 * time.Minute,
+	}
+}
+
+// Store is the logs of a node's log directories. All methods may be called
+// from several goroutines. Lock order: changing, Log.syncing, Dir.checkpoint,
+// Store.mu, Log.mu.
+type Store struct {
+	fs   vfs.FS
+	cfg  StoreConfig
+	dirs []*Dir
+	log  zerolog.Logger
+
+	// changing is held by whoever creates or takes away a log, over the disk's
+	// work, so that one name has one log at a time.
+	changing sync.Mutex
+
+	mu   sync.Mutex
+	logs map[protocol.TopicPartition]*Log
+	// deleted are directories under a -delete name, by when they go.
+	deleted []deletion
+	closed  bool
+
+	// wake tells Run that toFlush or deleted has something new. Size 1: Run
+	// looks at everything each time, so one token stands for all.
+	wake    chan struct{}
+	flushMu sync.Mutex
+	toFlush map[*Log]struct{}
+}
+
+// deletion is a directory that is to be removed.
+type deletion struct {
+	dir  *Dir
+	path string
+	at   time.Time
+}
+
+// OpenStore opens all logs in directories that belong together, each
+// directory's in parallel, after it has removed their marks of a clean
+// shutdown. A directory whose disk fails goes offline and the others serve;
+// a directory that is no replica's is an error, as it is for Kafka.
+func OpenStore(ctx context.Context, fsys vfs.FS, dirs []*Dir, cfg StoreConfig, log zerolog.Logger) (*Store, error) {
+	if err := CheckDirs(dirs); err != nil {
+		return nil, err
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.LogConfig == nil {
+		cfg.LogConfig = func(string) LogConfig { return DefaultLogConfig() }
+	}
+	s := &Store{
+		fs: fsys, cfg: cfg, dirs: dirs, log: log, logs: map[protocol.TopicPartition]*Log{},
+		wake: make(chan struct{}, 1), toFlush: map[*Log]struct{}{},
+	}
+	found, err := s.findLogs()
+	if err == nil {
+		err = inParallel(len(dirs), dirs, func(d *Dir) error { return s.openDir(ctx, d, found[d]) })
+	}
+	if err != nil {
+		for _, l := range s.logs {
+			l.abandon()
+		}
+		return nil, err
+	}
+	return s, nil
+}
+
+// inParallel calls do for each item, n at a time, and returns its first error,
+// after which no more calls are begun.
+func inParallel[T any](n int, items []T, do func(T) error) error {
+	var group sync.WaitGroup
+	slots := make(chan struct{}, max(n, 1)) // one token per call that runs
+	var failed atomic.Pointer[error]
+	for _, item := range items {
+		slots <- struct{}{}
+		if failed.Load() != nil {
+			break
+		}
+		group.Go(func() {
+			defer func() { <-slots }()
+			if err := do(item); err != nil {
+				failed.CompareAndSwap(nil, &err)
+			}
+		})
+	}
+	group.Wait()
+	if err := failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// foundLog is a replica's directory.
+type foundLog struct {
+	tp   protocol.TopicPartition
+	path string
+}
+
+// findLogs lists the logs in all directories. It changes nothing, so that a
+// start that is refused leaves the marks of a clean shutdown.
+func (s *Store) findLogs() (map[*Dir][]foundLog, error) {
+	found := map[*Dir][]foundLog{}
+	for _, d := range s.dirs {
+		entries, err := s.fs.ReadDir(d.path)
+		if err != nil {
+			if err := s.dirFailed(d, err); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		for _, e := range entries {
+			if !e.IsDir {
+				continue
+			}
+			path := filepath.Join(d.path, e.Name)
+			switch tp, kind := parseDirName(e.Name); kind {
+			case dirUnknown:
+				return nil, fmt.Errorf("found directory %s: %q is not in the form of topic-partition or "+
+					"topic-partition.uniqueId-delete; a log directory may only hold replicas", path, e.Name)
+			case dirDeleted:
+				s.deleteLater(d, path)
+			case dirLog:
+				found[d] = append(found[d], foundLog{tp, path})
+			}
+		}
+	}
+	return found, nil
+}
+
+// openDir opens the logs of one directory.
+func (s *Store) openDir(ctx context.Context, d *Dir, found []foundLog) error {
+	if d.Err() != nil {
+		return nil
+	}
+	began := s.cfg.Now()
+	err := d.beginUse(func(err error) {
+		s.log.Warn().Err(err).Msg("checkpoint is unreadable, starting without it")
+	})
+	if err != nil {
+		return s.dirFailed(d, err)
+	}
+	if err := inParallel(s.cfg.RecoveryThreads, found, func(f foundLog) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return s.openLog(d, f.path, f.tp)
+	}); err != nil {
+		return err
+	}
+	s.log.Info().Str("path", d.path).Int("logs", len(found)).Bool("clean", d.clean).
+		Dur("took", s.cfg.Now().Sub(began)).Msg("log directory opened")
+	return nil
+}
+
+// openLog opens one log that was found.
+func (s *Store) openLog(d *Dir, path string, tp protocol.TopicPartition) error {
+	if d.Err() != nil {
+		return nil // offline meanwhile
+	}
+	opts := s.options(d, tp)
+	opts.Clean, opts.RecoveryPoint, opts.LogStartOffset = d.clean, d.recoveryPoints[tp], d.logStarts[tp]
+	l, err := OpenLog(s.fs, path, opts)
+	if err != nil {
+		return s.dirFailed(d, err)
+	}
+	if s.cfg.IsStray != nil && s.cfg.IsStray(tp, l.TopicID()) {
+		return s.setAside(d, l, tp)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if other := s.logs[tp]; other != nil {
+		l.abandon()
+		return fmt.Errorf("%s is in both %s and %s: remove the older of the two", tp, other.Path(), path)
+	}
+	s.logs[tp] = l
+	return nil
+}
+
+func (s *Store) options(d *Dir, tp protocol.TopicPartition) LogOptions {
+	return LogOptions{
+		Config: s.cfg.LogConfig(tp.Topic), Dir: d, FlushSoon: s.flushSoon, Now: s.cfg.Now, Log: s.log,
+		BeforeTruncate: func(offset int64) error { return d.lowerRecoveryPoint(tp, offset) },
+	}
+}
+
+// dirFailed takes a directory offline where its disk is at fault. Files that
+// say what they must not are an error of the start: somebody has to look.
+func (s *Store) dirFailed(d *Dir, err error) error {
+	var path *fs.PathError
+	if !errors.As(err, &path) && !errors.Is(err, protocol.ErrKafkaStorageError) {
+		return err
+	}
+	d.Fail(err)
+	s.log.Error().Err(err).Str("path", d.path).Msg("log directory has failed at start and is offline")
+	return nil
+}
+
+// Get returns the log of a partition.
+func (s *Store) Get(tp protocol.TopicPartition) (*Log, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l, ok := s.logs[tp]
+	return l, ok
+}
+
+// Logs yields all logs that are there at the call.
+func (s *Store) Logs() iter.Seq2[protocol.TopicPartition, *Log] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.All(maps.Clone(s.logs))
+}
+
+// Dirs returns the log directories.
+func (s *Store) Dirs() []*Dir { return s.dirs }
+
+// HighWatermark returns the high watermark that was checkpointed last before
+// the start, 0 where there is none.
+func (s *Store) HighWatermark(tp protocol.TopicPartition) int64 {
+	l, ok := s.Get(tp)
+	if !ok {
+		return 0
+	}
+	return min(l.owner.highWatermarks[tp], l.LEO())
+}
+
+// Create makes a log, or returns the one that is there if it has the topic id;
+// protocol.ErrInconsistentTopicID otherwise. A nil dir leaves the choice to the
+// store: the directory with the fewest logs. The files become durable with the
+// log's first flush.
+func (s *Store) Create(tp protocol.TopicPartition, topicID protocol.UUID, dir *Dir) (*Log, error) {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	s.mu.Lock()
+	l, closed := s.logs[tp], s.closed
+	if dir == nil {
+		dir = s.emptiestLocked()
+	}
+	s.mu.Unlock()
+	switch {
+	case closed:
+		return nil, errClosed
+	case l != nil:
+		if id := l.TopicID(); id != topicID {
+			return nil, fmt.Errorf("%s has topic id %s, not %s: %w", l.Path(), id, topicID, protocol.ErrInconsistentTopicID)
+		}
+		return l, nil
+	case dir == nil:
+		return nil, fmt.Errorf("create log of %s: all log directories are offline: %w", tp, protocol.ErrKafkaStorageError)
+	case dir.Err() != nil:
+		return nil, dir.Err()
+	}
+	opts := s.options(dir, tp)
+	opts.TopicID, opts.Clean = topicID, true
+	l, err := OpenLog(s.fs, filepath.Join(dir.path, tp.String()), opts)
+	if err != nil {
+		if errors.Is(err, protocol.ErrKafkaStorageError) {
+			dir.Fail(err)
+		}
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.logs[tp] = l
+	return l, nil
+}
+
+// emptiestLocked returns the directory in service that has the fewest logs.
+func (s *Store) emptiestLocked() *Dir {
+	count := map[*Dir]int{}
+	for _, l := range s.logs {
+		count[l.owner]++
+	}
+	var best *Dir
+	for _, d := range s.dirs {
+		if d.Err() == nil && (best == nil || count[d] < count[best]) {
+			best = d
+		}
+	}
+	return best
+}
+
+// Delete takes a log away: from now on it is found no more, its directory has a
+// name that no start opens, and Run removes it after a delay. A topic of the
+// same name can be created at once.
+func (s *Store) Delete(tp protocol.TopicPartition) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	l := s.take(tp)
+	if l == nil {
+		return fmt.Errorf("delete log of %s: %w", tp, protocol.ErrUnknownTopicOrPartition)
+	}
+	path, err := l.retire(tp, deleteDirSuffix)
+	if err != nil {
+		return err
+	}
+	s.deleteLater(l.owner, path)
+	s.signal()
+	return nil
+}
+
+// take removes a log from those that are found.
+func (s *Store) take(tp protocol.TopicPartition) *Log {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.logs[tp]
+	delete(s.logs, tp)
+	return l
+}
+
+// SetAside renames a log that does not belong here, for the operator to look
+// at. Nothing removes it.
+func (s *Store) SetAside(tp protocol.TopicPartition) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	l := s.take(tp)
+	if l == nil {
+		return fmt.Errorf("set aside log of %s: %w", tp, protocol.ErrUnknownTopicOrPartition)
+	}
+	return s.setAside(l.owner, l, tp)
+}
+
+func (s *Store) setAside(d *Dir, l *Log, tp protocol.TopicPartition) error {
+	path, err := l.retire(tp, strayDirSuffix)
+	if err != nil {
+		return s.dirFailed(d, err)
+	}
+	s.log.Warn().Str("topic", tp.Topic).Int32("partition", tp.Partition).Str("path", path).
+		Msg("log does not belong here, set aside as stray")
+	return nil
+}
+
+// retire closes a log and renames its directory, durably.
+func (l *Log) retire(tp protocol.TopicPartition, suffix string) (string, error) {
+	l.syncing.Lock()
+	defer l.syncing.Unlock()
+	l.abandon()
+	path := filepath.Join(filepath.Dir(l.path), retiredDirName(tp, protocol.NewUUID(), suffix))
+	err := l.fs.Rename(l.path, path)
+	if err == nil {
+		err = l.fs.SyncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		return "", l.fail(fmt.Errorf("rename %s to %s: %w", l.path, path, err))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.path = path
+	return path, nil
+}
+
+// deleteLater notes a directory that an earlier process has given a -delete name.
+func (s *Store) deleteLater(d *Dir, path string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deleted = append(s.deleted, deletion{d, path, s.cfg.Now().Add(s.cfg.DeleteDelay)})
+}
+
+// Close closes all logs in order and marks their directories clean for a
+// broker of this epoch. highWatermarks are checkpointed. A directory where
+// anything fails gets no mark: its logs are checked at the next start.
+func (s *Store) Close(epoch protocol.BrokerEpoch, highWatermarks iter.Seq2[protocol.TopicPartition, int64]) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	s.mu.Lock()
+	s.closed = true
+	logs := slices.Collect(maps.Values(s.logs))
+	s.mu.Unlock()
+	var failed sync.Map // *Dir → error
+	_ = inParallel(max(s.cfg.RecoveryThreads, 1)*len(s.dirs), logs, func(l *Log) error {
+		if err := l.Close(); err != nil {
+			failed.Store(l.owner, err)
+		}
+		return nil
+	})
+	sorted := byDir(s, highWatermarks)
+	var errs []error
+	for _, d := range s.dirs {
+		if err, ok := failed.Load(d); ok {
+			errs = append(errs, err.(error))
+			continue
+		}
+		errs = append(errs, s.closeDir(d, epoch, sorted[d]))
+	}
+	return errors.Join(errs...)
+}
+
+// closeDir writes the checkpoints of a directory whose logs are closed, and
+// then the mark.
+func (s *Store) closeDir(d *Dir, epoch protocol.BrokerEpoch, highWatermarks map[protocol.TopicPartition]int64) error {
+	if err := d.Err(); err != nil {
+		return err
+	}
+	if err := s.checkpointRecoveryPoints(d); err != nil {
+		return err
+	}
+	if err := s.checkpointLogStarts(d); err != nil {
+		return err
+	}
+	if highWatermarks != nil {
+		if err := d.writeCheckpoint(highWatermarkFile, highWatermarks); err != nil {
+			return err
+		}
+	}
+	return d.markClean(epoch)
+}
+
+// byDir sorts offsets of partitions by the directory that they are in.
+func byDir(s *Store, offsets iter.Seq2[protocol.TopicPartition, int64]) map[*Dir]map[protocol.TopicPartition]int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sorted := map[*Dir]map[protocol.TopicPartition]int64{}
+	if offsets == nil {
+		return sorted
+	}
+	for tp, offset := range offsets {
+		l := s.logs[tp]
+		if l == nil {
+			continue
+		}
+		if sorted[l.owner] == nil {
+			sorted[l.owner] = map[protocol.TopicPartition]int64{}
+		}
+		sorted[l.owner][tp] = offset
+	}
+	return sorted
+}

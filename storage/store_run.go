@@ -1,0 +1,180 @@
+package storage
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/klamm/klamm/protocol"
+)
+
+// Run does what the logs need done in the background until ctx ends: it syncs
+// closed segments, writes the checkpoints, forgets silent producers and
+// removes deleted logs. highWatermarks is asked for what to checkpoint; nil:
+// nothing. It never fails: what fails takes its directory offline.
+func (s *Store) Run(ctx context.Context, highWatermarks func() iter.Seq2[protocol.TopicPartition, int64]) error {
+	recovery := newTicker(s.cfg.RecoveryPointInterval)
+	defer recovery.Stop()
+	starts := newTicker(s.cfg.LogStartInterval)
+	defer starts.Stop()
+	watermarks := newTicker(s.cfg.HighWatermarkInterval)
+	defer watermarks.Stop()
+	expire := newTicker(s.cfg.ExpireInterval)
+	defer expire.Stop()
+	removal := time.NewTimer(0)
+	defer removal.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.wake:
+			s.flushRolled(ctx)
+			removal.Reset(s.untilRemoval())
+		case <-removal.C:
+			s.removeDeleted()
+			removal.Reset(s.untilRemoval())
+		case <-recovery.C:
+			s.eachDir(s.checkpointRecoveryPoints)
+		case <-starts.C:
+			s.eachDir(s.checkpointLogStarts)
+		case <-watermarks.C:
+			if highWatermarks != nil {
+				s.checkpointHighWatermarks(highWatermarks())
+			}
+		case <-expire.C:
+			for _, l := range s.Logs() {
+				l.ExpireProducers(s.cfg.Now())
+			}
+		}
+	}
+}
+
+// newTicker returns a ticker; one that never ticks for no interval.
+func newTicker(every time.Duration) *time.Ticker {
+	if every <= 0 {
+		t := time.NewTicker(time.Hour)
+		t.Stop()
+		return t
+	}
+	return time.NewTicker(every)
+}
+
+// flushSoon puts a log on the list of those to be synced. It is called under
+// the log's lock.
+func (s *Store) flushSoon(l *Log) {
+	s.flushMu.Lock()
+	s.toFlush[l] = struct{}{}
+	s.flushMu.Unlock()
+	s.signal()
+}
+
+func (s *Store) signal() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// flushRolled syncs the logs that have closed a segment, up to where the new
+// one begins: the active one is left to the page cache.
+func (s *Store) flushRolled(ctx context.Context) {
+	for ctx.Err() == nil {
+		var next *Log
+		s.flushMu.Lock()
+		for l := range s.toFlush {
+			next = l
+			delete(s.toFlush, l)
+			break
+		}
+		s.flushMu.Unlock()
+		if next == nil {
+			return
+		}
+		// An error has taken the directory offline and been logged.
+		_ = next.flushClosed()
+	}
+}
+
+// eachDir does something for every directory in service. What fails takes its
+// directory offline.
+func (s *Store) eachDir(do func(*Dir) error) {
+	for _, d := range s.dirs {
+		if d.Err() != nil {
+			continue
+		}
+		if err := do(d); err != nil {
+			s.log.Error().Err(err).Str("path", d.path).Msg("log directory has failed and is offline")
+		}
+	}
+}
+
+// checkpointRecoveryPoints writes the recovery points of a directory's logs.
+func (s *Store) checkpointRecoveryPoints(d *Dir) error {
+	logs := s.Logs()
+	return d.save(recoveryPointFile, &d.recoveryPoints, func() map[protocol.TopicPartition]int64 {
+		offsets := map[protocol.TopicPartition]int64{}
+		for tp, l := range logs {
+			if l.owner == d {
+				offsets[tp] = l.FlushedTo()
+			}
+		}
+		return offsets
+	})
+}
+
+// checkpointLogStarts writes the log starts that the files do not show.
+func (s *Store) checkpointLogStarts(d *Dir) error {
+	logs := s.Logs()
+	return d.save(logStartOffsetFile, &d.logStarts, func() map[protocol.TopicPartition]int64 {
+		offsets := map[protocol.TopicPartition]int64{}
+		for tp, l := range logs {
+			if start, named := l.checkpointStart(); named && l.owner == d {
+				offsets[tp] = start
+			}
+		}
+		return offsets
+	})
+}
+
+func (s *Store) checkpointHighWatermarks(offsets iter.Seq2[protocol.TopicPartition, int64]) {
+	sorted := byDir(s, offsets)
+	s.eachDir(func(d *Dir) error { return d.writeCheckpoint(highWatermarkFile, sorted[d]) })
+}
+
+// untilRemoval is the time until a deleted log is due; long where there is none.
+func (s *Store) untilRemoval() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	wait := time.Hour
+	for _, d := range s.deleted {
+		wait = min(wait, max(d.at.Sub(s.cfg.Now()), 0))
+	}
+	return wait
+}
+
+// removeDeleted removes the deleted logs that are due.
+func (s *Store) removeDeleted() {
+	now := s.cfg.Now()
+	var due []deletion
+	s.mu.Lock()
+	s.deleted = slices.DeleteFunc(s.deleted, func(d deletion) bool {
+		if d.at.After(now) {
+			return false
+		}
+		due = append(due, d)
+		return true
+	})
+	s.mu.Unlock()
+	for _, d := range due {
+		if d.dir.Err() != nil {
+			continue
+		}
+		if err := s.fs.RemoveAll(d.path); err != nil {
+			d.dir.Fail(err)
+			s.log.Error().Err(err).Str("path", d.path).Msg("deleted log cannot be removed, its directory is offline")
+			continue
+		}
+		s.log.Info().Str("path", d.path).Msg("deleted log removed")
+	}
+}
