@@ -496,3 +496,48 @@ func TestPins(t *testing.T) {
 		}
 	}
 }
+
+// TestEarly reads entries twice, as the library's start does, and each copy of
+// an entry's bytes is given away once only.
+func TestEarly(t *testing.T) {
+	db := newFakeDB()
+	for i := range uint64(3) {
+		_ = db.InmemStore.StoreLog(&raft.Log{Index: i + 1, Term: 1, Data: []byte{byte(i)}})
+	}
+	logs := newLogStore(db, time.Second, newFailure())
+	get := func(i uint64) *raft.Log {
+		var l raft.Log
+		if err := logs.GetLog(i, &l); err != nil {
+			t.Fatal(err)
+		}
+		return &l
+	}
+	logs.start()
+	first := []*raft.Log{get(1), get(2), get(3)}
+	logs.guarded.Store(true)
+	for i, l := range first {
+		if again := get(uint64(i + 1)); again.Index != l.Index || &again.Data[0] != &l.Data[0] {
+			t.Errorf("entry %d was decoded twice", i+1)
+		}
+	}
+	if logs.early.logs != nil || logs.early.size != 0 {
+		t.Errorf("left: %+v", &logs.early.logs)
+	}
+	// What is deleted is forgotten.
+	logs.start()
+	get(2)
+	logs.guarded.Store(true)
+	if err := logs.DeleteRange(2, 3); err != nil {
+		t.Fatal(err)
+	}
+	if err := logs.GetLog(2, &raft.Log{}); !errors.Is(err, raft.ErrLogNotFound) {
+		t.Errorf("a deleted entry: %v", err)
+	}
+	logs.start()
+	for i := range uint64(4) {
+		logs.early.keep(raft.Log{Index: i, Data: make([]byte, earlyBytes/3)})
+	}
+	if n := len(logs.early.logs); n != 2 {
+		t.Errorf("%d entries kept", n)
+	}
+}

@@ -42,3 +42,35 @@ type RaftLog = raft.Log
 
 // ServerIDForTest is a node's id in Raft.
 func ServerIDForTest(id protocol.NodeID) raft.ServerID { return serverID(id) }
+
+// Abort ends an engine as a crash does: no hand-over, nothing settled.
+func (e *Engine) Abort(err error) { e.fail.set(err) }
+
+// Trailing has few entries stay behind a snapshot.
+func Trailing(cfg Config, entries uint64) Config {
+	cfg.trailing = entries
+	return cfg
+}
+
+// Prefill makes a store that has lived: a term, and these entries.
+func Prefill(cfg Config, term uint64, entries []*RaftLog) error {
+	cfg.setDefaults()
+	db, err := openBolt(cfg.Dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	if err := db.Set([]byte(keyIdentity), []byte(cfg.identity())); err != nil {
+		return err
+	}
+	if err := db.SetUint64([]byte(keyCurrentTerm), term); err != nil {
+		return err
+	}
+	return db.StoreLogs(entries)
+}
+
+// Members is the quorum as it is in a snapshot and in a log's first entry.
+func Members(cfg Config) []byte { return raft.EncodeConfiguration(cfg.membership()) }
+
+// LogMembership is the type of the entry that holds it.
+const LogMembership = raft.LogConfiguration

@@ -109,7 +109,7 @@ func (s *session) start(notify chan<- bool) (err error) {
 		}
 	}()
 	e.stable.onChange(s.poke)
-	e.logs.guarded.Store(false)
+	e.logs.start()
 	s.raft, err = raft.NewRaft(e.cfg.library(notify), s.fsm, e.logs, e.stable, e.snaps, s.trans)
 	if err != nil {
 		return fmt.Errorf("start raft: %w", err)

@@ -37,6 +37,13 @@ type logStore struct {
 	fail     *failure
 	hung     atomic.Bool // a write never came back: Close would wait for it
 	guarded  atomic.Bool // Raft's goroutines run, so their errors must not reach them
+	early    early       // what was read before that
+}
+
+// start says that the library is about to start, on the caller's goroutine.
+func (s *logStore) start() {
+	s.early.begin()
+	s.guarded.Store(false)
 }
 
 func newLogStore(db database, deadline time.Duration, fail *failure) *logStore {
@@ -83,7 +90,17 @@ func (s *logStore) LastIndex() (uint64, error)  { return s.db.LastIndex() }
 // GetLog passes on that an entry is not there, which is ordinary. Any other
 // error is the disk's.
 func (s *logStore) GetLog(index uint64, log *raft.Log) error {
+	guarded := s.guarded.Load()
+	if guarded {
+		if l, ok := s.early.take(index); ok {
+			*log = l
+			return nil
+		}
+	}
 	err := s.db.GetLog(index, log)
+	if err == nil && !guarded {
+		s.early.keep(*log)
+	}
 	if err == nil || errors.Is(err, raft.ErrLogNotFound) {
 		return err
 	}
@@ -103,6 +120,7 @@ func (s *logStore) StoreLogs(logs []*raft.Log) error {
 // DeleteRange deletes in pieces. A crash between two leaves no hole: the front
 // of the log goes from its first entry on, its tail from the last one back.
 func (s *logStore) DeleteRange(lo, hi uint64) error {
+	s.early.begin()
 	first, err := s.db.FirstIndex()
 	if err != nil {
 		return s.stop(err)

@@ -41,7 +41,7 @@ func TestHeartbeatGoesThroughMainLoop(t *testing.T) {
 	answered := make(chan error, 1)
 	go func() {
 		var resp raft.AppendEntriesResponse
-		req := &raft.AppendEntriesRequest{RPCHeader: header("1"), Term: 9, Leader: []byte("1")}
+		req := &raft.AppendEntriesRequest{RPCHeader: header("1"), Term: 9}
 		answered <- caller.AppendEntries("2", "2", req, &resp)
 	}()
 	rpc := <-server.Consumer()
