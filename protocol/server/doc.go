@@ -28,7 +28,7 @@
 // requests, connections, time per frame, per write and idle (config.go). Against
 // Kafka: connections beyond the limit are closed, not left waiting; a frame
 // that stalls half way and a client that never reads are closed in a minute, not
-// after connections.max.idle.ms; non-record bytes of a request end at 16 MiB; a
+// after connections.max.idle.ms; non-record bytes of a request end at 8 MiB; a
 // null where an array may not be null is read as empty, since kmsg does not tell
 // the two apart.
 //

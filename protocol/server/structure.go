@@ -8,19 +8,19 @@ import (
 
 // Decoding makes a struct of every element of an array, and elements may be a
 // byte or two on the wire: a frame of empty elements with a tagged field each
-// takes some forty times its size when decoded. So what counts is a request's
+// takes up to eighty times its size when decoded. So what counts is a request's
 // structure, its bytes without the record batches of a Produce, which are not
 // copied:
 //
-//   - Structure is bounded by maxStructure, far above what clients send: a
-//     fetch of 100,000 partitions has 5 MB. Kafka takes up to
-//     socket.request.max.bytes of everything; beyond the bound we close.
+//   - Structure is bounded by maxStructure, above what clients send: a fetch of
+//     100,000 topics has 5 MB. Kafka takes socket.request.max.bytes of
+//     everything; beyond the bound we close.
 //   - Above freeStructure, decodedPerByte times its size is taken from the
 //     budget for decoding before it is decoded.
 const (
-	maxStructure   = 16 << 20
+	maxStructure   = 8 << 20
 	freeStructure  = 64 << 10
-	decodedPerByte = 40
+	decodedPerByte = 80
 )
 
 // structureSize returns the bytes of a request's body that are structure; ok
