@@ -214,16 +214,18 @@ func (c *Conn) write(ctx context.Context, frame []byte) error {
 		return ctx.Err()
 	}
 	defer func() { <-c.turn }()
-	deadline, _ := ctx.Deadline()
-	_ = c.netConn.SetWriteDeadline(deadline)
+	_ = c.netConn.SetWriteDeadline(time.Time{})
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		_ = c.netConn.SetWriteDeadline(time.Unix(1, 0))
 		close(ended)
 	})
-	_, err := c.netConn.Write(frame)
+	n, err := c.netConn.Write(frame)
 	if !stop() {
 		<-ended // lest it sets the deadline of the next writer
+		if n == 0 && err != nil {
+			return ctx.Err() // the context ended first: nothing is amiss
+		}
 	}
 	if err != nil {
 		c.fail(err)

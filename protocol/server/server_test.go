@@ -6,7 +6,9 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"hash/crc32"
 	"io"
+	"math/rand/v2"
 	"net"
 	"strings"
 	"sync"
@@ -235,22 +237,16 @@ func TestRequestFields(t *testing.T) {
 
 // Frames of all sizes arrive whole, in whatever pieces they are sent.
 func TestFrameSizes(t *testing.T) {
-	var sum uint64
+	var sum uint32
 	_, addr := start(t, Config{}, produce(func(ctx context.Context, req *Request) Answer {
-		sum = 0
-		for _, b := range req.Body.(*kmsg.ProduceRequest).Topics[0].Partitions[0].Records {
-			sum = sum*31 + uint64(b)
-		}
+		sum = crc32.ChecksumIEEE(req.Body.(*kmsg.ProduceRequest).Topics[0].Partitions[0].Records)
 		return empty(ctx, req)
 	}))
 	p := connect(t, addr)
 	for i, size := range []int{0, 1, 4000, 4030, 4036, 4040, 4050, 4096, 5000, 16 << 10, 100_000, 1<<20 - 50, 1 << 20, 1<<20 + 50, 3 << 20, 9 << 20} {
 		records := make([]byte, size)
-		want := uint64(0)
-		for i := range records {
-			records[i] = byte(i * 7)
-			want = want*31 + uint64(records[i])
-		}
+		_, _ = rand.NewChaCha8([32]byte{}).Read(records)
+		want := crc32.ChecksumIEEE(records)
 		req := kmsg.NewPtrProduceRequest()
 		req.Version = 9
 		req.Topics = []kmsg.ProduceRequestTopic{{Partitions: []kmsg.ProduceRequestTopicPartition{{Records: records}}}}
