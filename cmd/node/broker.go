@@ -1,0 +1,206 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/klamm/klamm/broker"
+	brokerapi "github.com/klamm/klamm/broker/api"
+	"github.com/klamm/klamm/broker/controllerclient"
+	"github.com/klamm/klamm/broker/replica"
+	"github.com/klamm/klamm/config"
+	cluster "github.com/klamm/klamm/metadata"
+	"github.com/klamm/klamm/metadata/record"
+	"github.com/klamm/klamm/protocol"
+	"github.com/klamm/klamm/protocol/client"
+	"github.com/klamm/klamm/protocol/server"
+	"github.com/klamm/klamm/storage"
+	"github.com/klamm/klamm/storage/vfs"
+)
+
+// brokerHalf is the broker with what it works on.
+type brokerHalf struct {
+	n          *node
+	configs    topicConfigs
+	store      *storage.Store   // nil until the broker is registered
+	replicas   *replica.Manager // likewise
+	heartbeats *controllerclient.Client
+	requests   *controllerclient.Client
+	autoCreate *brokerapi.AutoCreate
+	broker     *broker.Broker
+}
+
+// runBroker lives the broker's life, and its listeners' from the moment that it
+// serves until it has been let go.
+func (n *node) runBroker(ctx context.Context, below *stage, meta *metadata, q *quorum) error {
+	h := &brokerHalf{n: n, configs: topicConfigs{
+		node:               n.cfg.Node.ID,
+		static:             config.FromMap(n.cfg.Static),
+		producerExpiration: n.cfg.Storage.ProducerExpiration.Milliseconds(),
+	}}
+	h.heartbeats, h.requests = n.controllerClient(q), n.controllerClient(q)
+	defer h.heartbeats.Close()
+	defer h.requests.Close()
+	if err := h.build(meta); err != nil {
+		return err
+	}
+
+	clients := newStage(ctx)
+	// A listener that fails stops the broker.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(clients.ctx, cancel)()
+	opened := make(chan struct{})
+	go func() {
+		defer close(opened)
+		select {
+		case <-h.broker.Serving():
+			if err := h.serve(ctx, clients, meta); err != nil {
+				clients.cancel(err)
+			}
+		case <-h.broker.Done():
+		}
+	}()
+	err := h.broker.Run(ctx)
+	<-opened
+	return errors.Join(err, clients.stop(), h.closeLogs())
+}
+
+func (n *node) controllerClient(q *quorum) *controllerclient.Client {
+	voters := make(map[protocol.NodeID]string)
+	for _, v := range n.cfg.Quorum.Voters {
+		voters[v.ID] = v.Address()
+	}
+	return controllerclient.New(controllerclient.Config{
+		Voters: voters,
+		Leader: q.leader,
+		Dial:   controllerclient.Dialer(client.Config{ClientID: fmt.Sprintf("broker-%d", n.cfg.Node.ID)}),
+	}, n.log)
+}
+
+func (h *brokerHalf) build(meta *metadata) error {
+	cfg := h.n.cfg
+	endpoints, err := advertised(cfg.Listeners.Advertised)
+	if err != nil {
+		return err
+	}
+	dirs := h.n.logDirs()
+	background := []func(context.Context) error{func(ctx context.Context) error {
+		return h.store.Run(ctx, h.replicas.HighWatermarks)
+	}}
+	if cfg.Topics.AutoCreate {
+		h.autoCreate = brokerapi.NewAutoCreate(cfg.Topics.NumPartitions, cfg.Topics.ReplicationFactor, cfg.Broker.RequestTimeout, h.requests, h.n.log)
+		background = append(background, h.autoCreate.Run)
+	}
+	b := broker.Config{
+		NodeID:              cfg.Node.ID,
+		ClusterID:           h.n.cluster,
+		Endpoints:           endpoints,
+		PreviousEpoch:       previousEpoch(dirs),
+		HeartbeatInterval:   cfg.Broker.HeartbeatInterval,
+		SessionTimeout:      cfg.Controller.SessionTimeout,
+		RegistrationTimeout: cfg.Broker.RegistrationTimeout,
+		ControlledShutdown:  cfg.Broker.ControlledShutdown,
+		Controller:          h.heartbeats,
+		Requests:            h.requests,
+		Subscribe:           func(s broker.Subscriber) { meta.replayer.Subscribe(s) },
+		Load:                h.load,
+		Replicas:            h,
+		Background:          background,
+	}
+	if cfg.Node.Rack != "" {
+		b.Rack = &cfg.Node.Rack
+	}
+	for _, dir := range dirs {
+		b.LogDirs = append(b.LogDirs, dir.ID())
+	}
+	h.broker = broker.New(b, h.n.log)
+	return nil
+}
+
+// advertised are the listeners as they are registered; one without a host is
+// reached by this machine's name.
+func advertised(listeners []config.Listener) ([]record.Endpoint, error) {
+	var out []record.Endpoint
+	for _, l := range listeners {
+		if l.Host == "" {
+			name, err := os.Hostname()
+			if err != nil {
+				return nil, fmt.Errorf("listener %s: advertised.listeners names no host, and this machine's name is unknown: %w", l, err)
+			}
+			l.Host = name
+		}
+		out = append(out, record.Endpoint{
+			Name: l.Name, Host: l.Host, Port: uint16(l.Port), SecurityProtocol: securityProtocols[l.Protocol],
+		})
+	}
+	return out, nil
+}
+
+// securityProtocols are the ids of SecurityProtocol.java.
+var securityProtocols = map[string]int16{"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+
+// load opens the logs on disk.
+func (h *brokerHalf) load(ctx context.Context, img *cluster.Image) error {
+	cfg := storage.DefaultStoreConfig()
+	s := h.n.cfg.Storage
+	cfg.LogConfig = func(topic string) storage.LogConfig { return h.configs.resolve(img, topic).Log }
+	cfg.RecoveryThreads = s.RecoveryThreads
+	cfg.RecoveryPointInterval = s.CheckpointInterval
+	cfg.LogStartInterval = s.StartOffsetInterval
+	cfg.HighWatermarkInterval = s.HighWatermarkInterval
+	cfg.ExpireInterval = s.ProducerExpirationCheck
+	store, err := storage.OpenStore(ctx, vfs.OS(), h.n.logDirs(), cfg, h.n.log)
+	if err != nil {
+		return err
+	}
+	h.store = store
+	h.replicas = replica.NewManager(replica.Config{
+		Node: h.n.cfg.Node.ID, Store: logs{store}, TopicConfig: h.configs.resolve,
+	}, h.n.log)
+	return nil
+}
+
+// Apply implements broker.Replicas: it is called once the logs are loaded.
+func (h *brokerHalf) Apply(delta *cluster.Delta, img *cluster.Image) { h.replicas.Apply(delta, img) }
+
+// serve opens the client listeners.
+func (h *brokerHalf) serve(ctx context.Context, clients *stage, meta *metadata) error {
+	cfg := h.n.cfg
+	fetch := brokerapi.FetchConfig{MaxBytes: cfg.Broker.FetchMaxBytes, SessionSlots: cfg.Broker.FetchSessions}
+	apis := h.broker.APIs(broker.APIConfig{
+		Static:     h.configs.static,
+		Forward:    h.requests,
+		AutoCreate: h.autoCreate,
+		Data: []server.API{
+			brokerapi.NewProduce(h.broker, h.replicas, h.n.log).API(),
+			brokerapi.NewFetch(fetch, h.broker, h.replicas, h.n.log).API(),
+			brokerapi.NewListOffsets(h.broker, h.replicas, h.n.log).API(),
+		},
+	})
+	for _, listener := range cfg.Listeners.Broker {
+		srv, err := server.New(h.n.serverConfig(listener, protocol.BrokerListener), apis, h.n.log)
+		if err != nil {
+			return fmt.Errorf("listener %s: %w", listener, err)
+		}
+		ln, err := listen(ctx, listener)
+		if err != nil {
+			return err
+		}
+		clients.run("listener "+listener.Name, func(ctx context.Context) error { return srv.Serve(ctx, ln) })
+	}
+	return nil
+}
+
+// closeLogs closes the logs with the mark of a clean stop.
+func (h *brokerHalf) closeLogs() error {
+	if h.store == nil {
+		return nil
+	}
+	if err := h.store.Close(h.broker.Epoch(), h.replicas.HighWatermarks()); err != nil {
+		return fmt.Errorf("close logs: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+package node
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm/klamm/api"
+	"github.com/klamm/klamm/config"
+	"github.com/klamm/klamm/controller"
+	controllerapi "github.com/klamm/klamm/controller/api"
+	"github.com/klamm/klamm/controller/decide"
+	"github.com/klamm/klamm/metadata/snapshot"
+	"github.com/klamm/klamm/protocol"
+	"github.com/klamm/klamm/protocol/server"
+	"github.com/klamm/klamm/raftlog"
+	"github.com/klamm/klamm/storage/vfs"
+)
+
+// quorum is the controller half as the broker half sees it.
+type quorum struct {
+	engine *raftlog.Engine
+}
+
+// leader is the active controller, for controllerclient: known from Raft, so
+// nobody is asked in turn.
+func (q *quorum) leader() (protocol.NodeID, <-chan struct{}) {
+	l, changed := q.engine.Leadership()
+	return l.Leader, changed
+}
+
+func (q *quorum) close() error {
+	if err := q.engine.Close(); err != nil {
+		return fmt.Errorf("close raft: %w", err)
+	}
+	return nil
+}
+
+// startController starts Raft, the controller's loop and its listener in the
+// stage.
+func (n *node) startController(ctx context.Context, below *stage, meta *metadata) (*quorum, error) {
+	snapshots, err := snapshot.OpenStore(vfs.OS(), meta.dir, n.log)
+	if err != nil {
+		return nil, fmt.Errorf("open snapshots: %w", err)
+	}
+	_, bootstrap, _, err := snapshot.ReadBootstrap(vfs.OS(), meta.dir)
+	if err != nil {
+		return nil, err
+	}
+	var voters []raftlog.Voter
+	var ids []protocol.NodeID
+	for _, v := range n.cfg.Quorum.Voters {
+		voters = append(voters, raftlog.Voter{ID: v.ID, Endpoint: v.Address()})
+		ids = append(ids, v.ID)
+	}
+	engine, err := raftlog.Open(raftlog.Config{
+		Dir:             meta.dir,
+		NodeID:          n.cfg.Node.ID,
+		DirectoryID:     n.dirs[0].ID(),
+		ClusterID:       n.cluster,
+		Voters:          voters,
+		ElectionTimeout: n.cfg.Quorum.ElectionTimeout,
+		FetchTimeout:    n.cfg.Quorum.FetchTimeout,
+		StateMachine:    meta.replayer,
+		Snapshots:       snapshots,
+		FirstEntry:      controller.FirstEntry(n.cfg.Node.ID, ids),
+		Logger:          n.log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open raft: %w", err)
+	}
+	q := &quorum{engine: engine}
+	ctl := controller.New(controller.Config{
+		Env: decide.Env{
+			ClusterID:         n.cluster,
+			NodeID:            n.cfg.Node.ID,
+			Static:            config.FromMap(n.cfg.Static),
+			NumPartitions:     n.cfg.Topics.NumPartitions,
+			ReplicationFactor: n.cfg.Topics.ReplicationFactor,
+			DeleteTopics:      n.cfg.Topics.Delete,
+		},
+		SessionTimeout: n.cfg.Controller.SessionTimeout,
+		MaxIdle:        n.cfg.Metadata.IdleInterval,
+		Bootstrap:      bootstrap,
+		Registration:   n.controllerRegistration(),
+	}, engine, meta.replayer, n.log)
+
+	below.run("raft", engine.Run)
+	below.run("controller", ctl.Run)
+	for _, listener := range n.cfg.Listeners.Controller {
+		if err := n.serveController(ctx, below, listener, ctl, q, meta); err != nil {
+			return nil, err
+		}
+	}
+	return q, nil
+}
+
+func (n *node) serveController(ctx context.Context, below *stage, listener config.Listener, ctl *controller.Controller, q *quorum, meta *metadata) error {
+	env := api.Env{
+		Kind:      protocol.ControllerListener,
+		ClusterID: n.cluster,
+		NodeID:    n.cfg.Node.ID,
+		Image:     meta.replayer.Image,
+		Controller: func() protocol.NodeID {
+			leader, _ := q.leader()
+			return leader
+		},
+	}
+	apis := append(controllerapi.APIs(controllerapi.Config{Controller: ctl, Log: n.log}),
+		api.ApiVersions(env), api.DescribeCluster(env))
+	cfg := n.serverConfig(listener, protocol.ControllerListener)
+	cfg.Preface = []byte(raftlog.Preface)
+	cfg.Handover = q.engine.Accept
+	srv, err := server.New(cfg, apis, n.log)
+	if err != nil {
+		return fmt.Errorf("listener %s: %w", listener, err)
+	}
+	ln, err := listen(ctx, listener)
+	if err != nil {
+		return err
+	}
+	below.run("listener "+listener.Name, func(ctx context.Context) error { return srv.Serve(ctx, ln) })
+	return nil
+}
+
+// controllerRegistration is what this controller says of itself when it takes
+// office.
+func (n *node) controllerRegistration() *kmsg.ControllerRegistrationRequest {
+	req := kmsg.NewPtrControllerRegistrationRequest()
+	req.ControllerID = int32(n.cfg.Node.ID)
+	req.IncarnationID = protocol.NewUUID()
+	for _, l := range n.cfg.Listeners.Controller {
+		listener := kmsg.NewControllerRegistrationRequestListener()
+		listener.Name, listener.Host, listener.Port = l.Name, l.Host, uint16(l.Port)
+		req.Listeners = append(req.Listeners, listener)
+	}
+	for _, f := range api.SupportedFeatures() {
+		feature := kmsg.NewControllerRegistrationRequestFeature()
+		feature.Name, feature.MinSupportedVersion, feature.MaxSupportedVersion = f.Name, f.Min, f.Max
+		req.Features = append(req.Features, feature)
+	}
+	return req
+}

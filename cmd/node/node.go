@@ -1,0 +1,127 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strconv"
+
+	"github.com/rs/zerolog"
+
+	"github.com/klamm/klamm/config"
+	"github.com/klamm/klamm/metadata/replay"
+	"github.com/klamm/klamm/metadata/snapshot"
+	"github.com/klamm/klamm/protocol"
+	"github.com/klamm/klamm/protocol/server"
+	"github.com/klamm/klamm/storage"
+	"github.com/klamm/klamm/storage/vfs"
+)
+
+// node is what the halves of a node share.
+type node struct {
+	cfg     *config.Config
+	log     zerolog.Logger
+	dirs    []*storage.Dir // the metadata log's first
+	cluster string
+	memory  *server.Memory // of requests, over all listeners
+}
+
+// Run is a node's life. It returns nil after a stop that ctx asked for.
+func Run(ctx context.Context, cfg *config.Config, log zerolog.Logger) (err error) {
+	n := &node{cfg: cfg, log: log, memory: requestMemory(cfg.Network)}
+	if !cfg.Node.IsBroker || !cfg.Node.IsController {
+		return fmt.Errorf("%s: process.roles: this version runs a node that is controller and broker; valid is controller,broker", cfg.File)
+	}
+	if err := n.openDirs(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, n.closeDirs()) }()
+
+	meta, err := n.openMetadata()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, meta.close()) }()
+
+	return n.runRoles(ctx, meta)
+}
+
+// requestMemory is the memory that requests may take on the way in; by default a
+// listener has its own bound.
+func requestMemory(cfg config.Network) *server.Memory {
+	if cfg.MaxQueuedBytes > 0 {
+		return server.NewMemory(cfg.MaxQueuedBytes)
+	}
+	return nil
+}
+
+// metadata is the node's copy of the metadata log and what comes of it.
+type metadata struct {
+	dir      string
+	log      *storage.Log
+	replayer *replay.Replayer
+}
+
+func (n *node) openMetadata() (*metadata, error) {
+	dir := filepath.Join(n.cfg.Dirs.Metadata, protocol.MetadataTopic+"-0")
+	logConfig := storage.DefaultLogConfig()
+	logConfig.SegmentBytes = n.cfg.Metadata.SegmentBytes
+	logConfig.SegmentMs = n.cfg.Metadata.SegmentAge.Milliseconds()
+	// A clean-shutdown mark speaks for the partitions' logs: this one is closed
+	// after they are. What a snapshot holds was synced before it counted.
+	checkpoints, err := snapshot.Checkpoints(vfs.OS(), dir)
+	if err != nil {
+		return nil, fmt.Errorf("find snapshots: %w", err)
+	}
+	var synced int64
+	for _, id := range checkpoints {
+		synced = max(synced, id.Offset)
+	}
+	log, err := storage.OpenLog(vfs.OS(), dir, storage.LogOptions{
+		Config:        logConfig,
+		TopicID:       protocol.MetadataTopicID,
+		RecoveryPoint: synced,
+		Dir:           n.dirs[0],
+		Log:           n.log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open the metadata log: %w", err)
+	}
+	replayer, err := replay.New(replay.Config{Log: log, FS: vfs.OS(), Dir: dir}, n.log)
+	if err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	return &metadata{dir: dir, log: log, replayer: replayer}, nil
+}
+
+func (m *metadata) close() error {
+	if err := m.log.Close(); err != nil {
+		return fmt.Errorf("close the metadata log: %w", err)
+	}
+	return nil
+}
+
+// serverConfig is what all listeners of the node have in common.
+func (n *node) serverConfig(listener config.Listener, kind protocol.ListenerKind) server.Config {
+	return server.Config{
+		Listener:            listener.Name,
+		Kind:                kind,
+		MaxFrame:            n.cfg.Network.MaxRequestBytes,
+		MaxConnections:      n.cfg.Network.MaxConnections,
+		MaxConnectionsPerIP: n.cfg.Network.MaxConnectionsPerIP,
+		IdleTimeout:         n.cfg.Network.IdleTimeout,
+		Memory:              n.memory,
+	}
+}
+
+// listen binds a listener; the error names it.
+func listen(ctx context.Context, listener config.Listener) (net.Listener, error) {
+	var lc net.ListenConfig
+	ln, err := lc.Listen(ctx, "tcp", net.JoinHostPort(listener.Host, strconv.Itoa(listener.Port)))
+	if err != nil {
+		return nil, fmt.Errorf("listener %s: %w", listener, err)
+	}
+	return ln, nil
+}
