@@ -3,6 +3,9 @@ package batch
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"slices"
+	"sync"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/snappy"
@@ -17,34 +20,55 @@ func Compress(codec Codec, dst, src []byte) ([]byte, error) {
 	case CodecNone:
 		return append(dst, src...), nil
 	case CodecGzip:
-		out := bytes.NewBuffer(dst)
-		w := gzip.NewWriter(out)
-		if _, err := w.Write(src); err != nil {
-			return nil, err
-		}
-		err := w.Close()
-		return out.Bytes(), err
+		w := gzipWriters.Get().(*gzip.Writer)
+		defer gzipWriters.Put(w)
+		return writeAll(w, dst, src)
 	case CodecSnappy:
-		return append(dst, snappy.Encode(nil, src)...), nil
+		dst = slices.Grow(dst, snappy.MaxEncodedLen(len(src)))
+		n := len(snappy.Encode(dst[len(dst):cap(dst)], src))
+		return dst[:len(dst)+n], nil
 	case CodecLZ4:
-		out := bytes.NewBuffer(dst)
-		w := lz4.NewWriter(out)
-		// What Kafka writes: blocks of 64 KiB, independent, no checksums.
-		if err := w.Apply(lz4.BlockSizeOption(lz4.Block64Kb), lz4.ChecksumOption(false)); err != nil {
-			return nil, err
-		}
-		if _, err := w.Write(src); err != nil {
-			return nil, err
-		}
-		err := w.Close()
-		return out.Bytes(), err
+		w := lz4Writers.Get().(*lz4.Writer)
+		defer lz4Writers.Put(w)
+		return writeAll(w, dst, src)
 	case CodecZstd:
-		w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+		w, err := zstdWriter()
 		if err != nil {
 			return nil, err
 		}
 		return w.EncodeAll(src, dst), nil
 	default:
-		return nil, fmt.Errorf("codec %d is unknown", codec)
+		return nil, fmt.Errorf("%s is unknown", codec)
 	}
+}
+
+// Encoders are pooled: making one costs more than most batches do.
+var (
+	gzipWriters = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
+	lz4Writers  = sync.Pool{New: func() any {
+		w := lz4.NewWriter(nil)
+		// What Kafka writes: independent blocks of 64 KiB, no checksum. Both
+		// options exist, so this cannot fail.
+		_ = w.Apply(lz4.BlockSizeOption(lz4.Block64Kb), lz4.ChecksumOption(false))
+		return w
+	}}
+	// zstdWriter serves all at once.
+	zstdWriter = sync.OnceValues(func() (*zstd.Encoder, error) { return zstd.NewWriter(nil) })
+)
+
+type writer interface {
+	io.WriteCloser
+	Reset(w io.Writer)
+}
+
+// writeAll appends what w makes of src to dst.
+func writeAll(w writer, dst, src []byte) ([]byte, error) {
+	out := bytes.NewBuffer(dst)
+	w.Reset(out)
+	_, err := w.Write(src)
+	if e := w.Close(); err == nil {
+		err = e
+	}
+	w.Reset(nil) // lets go of out
+	return out.Bytes(), err
 }
