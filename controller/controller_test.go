@@ -4,207 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/klamm/klamm/controller/decide"
-	"github.com/klamm/klamm/metadata"
 	"github.com/klamm/klamm/metadata/record"
 	"github.com/klamm/klamm/protocol"
-	"github.com/klamm/klamm/protocol/batch"
-	"github.com/klamm/klamm/raftlog"
-	"github.com/klamm/klamm/raftlog/memlog"
 )
-
-// machine is what metadata/replay is, without files: it replays entries into an
-// image, transactions at their end, and skips batches with another term's stamp.
-type machine struct {
-	image   atomic.Pointer[metadata.Image]
-	next    int64
-	open    bool
-	delta   *metadata.Delta
-	batches []string // the records of each batch, by name
-}
-
-func newMachine() *machine {
-	m := &machine{}
-	m.image.Store(metadata.Empty())
-	return m
-}
-
-func (m *machine) Image() *metadata.Image { return m.image.Load() }
-
-func (m *machine) Apply(entries []raftlog.Entry) ([]int64, error) {
-	offsets := make([]int64, len(entries))
-	for i, e := range entries {
-		b := batch.Batch(e.Data)
-		if uint64(b.LeaderEpoch()) != e.Term {
-			offsets[i] = raftlog.Skipped
-			continue
-		}
-		offsets[i] = m.next
-		b.SetBaseOffset(m.next)
-		if m.delta == nil {
-			m.delta = metadata.NewDelta(m.image.Load())
-		}
-		var names []string
-		if err := record.Each(b, func(r record.Entry) error {
-			if r.Control != nil {
-				names = append(names, record.ControlName(r.Control))
-				return nil
-			}
-			names = append(names, record.Name(r.Record))
-			switch r.Record.(type) {
-			case *record.BeginTransaction:
-				m.open = true
-			case *record.EndTransaction:
-				m.open = false
-			case *record.AbortTransaction:
-				m.open = false
-				m.delta = metadata.NewDelta(m.image.Load())
-			}
-			return m.delta.Replay(r.Record)
-		}); err != nil {
-			return nil, err
-		}
-		m.batches = append(m.batches, summary(names))
-		m.next = b.NextOffset()
-		if !m.open {
-			m.image.Store(m.delta.Apply(m.next-1, protocol.ControllerEpoch(e.Term), b.MaxTimestamp()))
-			m.delta = nil
-		}
-	}
-	return offsets, nil
-}
-
-// summary shortens runs: PARTITION_RECORD×3.
-func summary(names []string) string {
-	var out []string
-	for i := 0; i < len(names); {
-		j := i
-		for j < len(names) && names[j] == names[i] {
-			j++
-		}
-		name := strings.TrimSuffix(names[i], "_RECORD")
-		if j-i > 1 {
-			name = fmt.Sprintf("%s×%d", name, j-i)
-		}
-		out = append(out, name)
-		i = j
-	}
-	return strings.Join(out, " ")
-}
-
-func (m *machine) Snapshot() (raftlog.Snapshot, error)           { return nil, errors.New("no snapshots here") }
-func (m *machine) Restore(raftlog.SnapshotMeta, io.Reader) error { return errors.New("nor there") }
-
-// world is a controller in office over a memlog, in a synctest bubble.
-type world struct {
-	t       *testing.T
-	log     *memlog.Log
-	machine *machine
-	c       *Controller
-	stop    func()
-}
-
-func testConfig() Config {
-	return Config{
-		Env: decide.Env{
-			ClusterID: "lkc", NodeID: 1, NumPartitions: 1, ReplicationFactor: 1, DeleteTopics: true,
-		},
-		MaxIdle: -1,
-	}
-}
-
-func newWorld(t *testing.T, cfg Config) *world {
-	m := newMachine()
-	w := &world{t: t, machine: m}
-	w.log = memlog.New(memlog.Config{NodeID: 1, StateMachine: m, FirstEntry: FirstEntry(1, []protocol.NodeID{1})})
-	w.c = New(cfg, w.log, m, zerolog.Nop())
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{}, 2)
-	go func() {
-		if err := w.log.Run(ctx); err != nil {
-			t.Errorf("log: %v", err)
-		}
-		done <- struct{}{}
-	}()
-	go func() {
-		if err := w.c.Run(ctx); err != nil {
-			t.Errorf("controller: %v", err)
-		}
-		done <- struct{}{}
-	}()
-	w.stop = func() {
-		cancel()
-		<-done
-		<-done
-	}
-	synctest.Wait()
-	return w
-}
-
-func (w *world) check(want ...string) {
-	w.t.Helper()
-	if got := w.machine.batches; !slices.Equal(got, want) {
-		w.t.Fatalf("batches:\n  %s\nwant:\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
-	}
-	w.machine.batches = nil
-}
-
-func registration(id int32, incarnation byte) *kmsg.BrokerRegistrationRequest {
-	req := kmsg.NewPtrBrokerRegistrationRequest()
-	req.ClusterID, req.BrokerID, req.IncarnationID, req.PreviousBrokerEpoch = "lkc", id, [16]byte{incarnation}, -1
-	req.LogDirs = [][16]byte{{'D', byte(id), 15: 1}}
-	for _, r := range decide.DefaultFeatures() {
-		f := r.(*record.FeatureLevel)
-		req.Features = append(req.Features, kmsg.BrokerRegistrationRequestFeature{Name: f.Name, MaxSupportedVersion: f.Level})
-	}
-	return req
-}
-
-func beat(id int32, epoch protocol.BrokerEpoch, offset int64) *kmsg.BrokerHeartbeatRequest {
-	return &kmsg.BrokerHeartbeatRequest{BrokerID: id, BrokerEpoch: int64(epoch), CurrentMetadataOffset: offset}
-}
-
-func soon() time.Time { return time.Now().Add(10 * time.Second) }
-
-// join registers and unfences a broker.
-func (w *world) join(id int32, incarnation byte) protocol.BrokerEpoch {
-	w.t.Helper()
-	epoch, err := w.c.RegisterBroker(registration(id, incarnation), soon()).Wait(w.t.Context())
-	if err != nil {
-		w.t.Fatalf("register %d: %v", id, err)
-	}
-	resp, err := w.c.Heartbeat(beat(id, epoch, w.machine.Image().Offset()), soon()).Wait(w.t.Context())
-	if err != nil || resp.IsFenced {
-		w.t.Fatalf("heartbeat of %d: %+v, %v", id, resp, err)
-	}
-	return epoch
-}
-
-func creation(partitions int32, names ...string) *kmsg.CreateTopicsRequest {
-	req := kmsg.NewPtrCreateTopicsRequest()
-	req.Version = 7
-	for _, name := range names {
-		t := kmsg.NewCreateTopicsRequestTopic()
-		t.Topic, t.NumPartitions, t.ReplicationFactor = name, partitions, 1
-		req.Topics = append(req.Topics, t)
-	}
-	return req
-}
-
-func (w *world) create(partitions int32, names ...string) *Pending[Topics[*kmsg.CreateTopicsResponse]] {
-	return w.c.CreateTopics(creation(partitions, names...), soon())
-}
 
 const bootstrapBatch = "BEGIN_TRANSACTION FEATURE_LEVEL×6 CONFIG END_TRANSACTION"
 
@@ -241,7 +50,7 @@ func TestRounds(t *testing.T) {
 		w := newWorld(t, testConfig())
 		defer w.stop()
 		w.join(1, 'a')
-		w.machine.batches = nil
+		w.machine.take()
 		w.log.Hold()
 		first := w.create(1, "a")
 		synctest.Wait()
@@ -355,7 +164,7 @@ func TestUnknownOutcome(t *testing.T) {
 		w := newWorld(t, testConfig())
 		defer w.stop()
 		w.join(1, 'a')
-		w.machine.batches = nil
+		w.machine.take()
 		w.log.Hold()
 		lost := w.create(1, "a")
 		synctest.Wait()
@@ -398,7 +207,7 @@ func TestLargeCreationIsATransaction(t *testing.T) {
 		w := newWorld(t, testConfig())
 		defer w.stop()
 		w.join(1, 'a')
-		w.machine.batches = nil
+		w.machine.take()
 		w.log.Hold()
 		w.create(1, "x")
 		synctest.Wait()
@@ -417,7 +226,7 @@ func TestLargeCreationIsATransaction(t *testing.T) {
 		if _, err := after.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		got := w.machine.batches
+		got := w.machine.take()
 		if len(got) != 5 || got[1] != "TOPIC PARTITION" || !strings.HasPrefix(got[2], "BEGIN_TRANSACTION TOPIC ") ||
 			!strings.HasSuffix(got[len(got)-2], " END_TRANSACTION") || got[len(got)-1] != "TOPIC PARTITION" {
 			for _, b := range got {
@@ -437,7 +246,7 @@ func TestUnfinishedTransactionIsAborted(t *testing.T) {
 		w := newWorld(t, testConfig())
 		defer w.stop()
 		w.join(1, 'a')
-		w.machine.batches = nil
+		w.machine.take()
 		w.log.Hold()
 		names := make([]string, 4000)
 		for i := range names {
@@ -456,7 +265,7 @@ func TestUnfinishedTransactionIsAborted(t *testing.T) {
 		w.log.Release()
 		w.log.Lead()
 		synctest.Wait()
-		got := w.machine.batches
+		got := w.machine.take()
 		if got[len(got)-1] != "ABORT_TRANSACTION" || w.machine.Image().NumTopics() != 0 {
 			t.Errorf("last batch %.60s, %d topics", got[len(got)-1], w.machine.Image().NumTopics())
 		}
@@ -484,154 +293,13 @@ func TestOversizedRecord(t *testing.T) {
 	})
 }
 
-func TestSessionTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, testConfig())
-		defer w.stop()
-		one, two := w.join(1, 'a'), w.join(2, 'b')
-		if _, err := w.create(4, "a").Wait(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		w.machine.batches = nil
-		for range 3 {
-			time.Sleep(3 * time.Second)
-			if _, err := w.c.Heartbeat(beat(1, one, 0), soon()).Wait(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		synctest.Wait()
-		w.check("PARTITION_CHANGE×2 BROKER_REGISTRATION_CHANGE")
-		if b, _ := w.machine.Image().Broker(2); !b.Fenced {
-			t.Error("a silent broker is not fenced")
-		}
-		// It was only slow: its next heartbeat brings it back.
-		resp, err := w.c.Heartbeat(beat(2, two, w.machine.Image().Offset()), soon()).Wait(t.Context())
-		if err != nil || resp.IsFenced {
-			t.Errorf("%+v, %v", resp, err)
-		}
-		// Both at once: the second decision sees the first one's result.
-		w.machine.batches = nil
-		time.Sleep(9 * time.Second)
-		synctest.Wait()
-		w.check("PARTITION_CHANGE×2 BROKER_REGISTRATION_CHANGE PARTITION_CHANGE×2 BROKER_REGISTRATION_CHANGE")
-	})
-}
-
-// A commit that takes longer than a session does not fence the brokers whose
-// heartbeats wait behind it.
-func TestSlowCommitFencesNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, testConfig())
-		defer w.stop()
-		epoch := w.join(2, 'a')
-		w.machine.batches = nil
-		w.log.Hold()
-		w.create(1, "a")
-		var last *Pending[*kmsg.BrokerHeartbeatResponse]
-		for range 6 {
-			time.Sleep(3 * time.Second)
-			last = w.c.Heartbeat(beat(2, epoch, 0), time.Now().Add(4*time.Second))
-		}
-		w.log.Release()
-		if resp, err := last.Wait(t.Context()); err != nil || resp.IsFenced {
-			t.Errorf("%+v, %v", resp, err)
-		}
-		synctest.Wait()
-		w.check("TOPIC PARTITION")
-	})
-}
-
-// A new office grants each broker a full session.
-func TestTakeoverGrantsSessions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, testConfig())
-		defer w.stop()
-		w.join(2, 'a')
-		time.Sleep(8 * time.Second)
-		w.log.Depose(2)
-		w.log.Lead()
-		synctest.Wait()
-		time.Sleep(8 * time.Second)
-		synctest.Wait()
-		if b, _ := w.machine.Image().Broker(2); b.Fenced {
-			t.Error("fenced before its session was over")
-		}
-		// Another process with its id has to wait for the end of the session.
-		if _, err := w.c.RegisterBroker(registration(2, 'z'), soon()).Wait(t.Context()); !errors.Is(err, protocol.ErrDuplicateBrokerRegistration) {
-			t.Errorf("error %v, want DUPLICATE_BROKER_REGISTRATION", err)
-		}
-		time.Sleep(time.Second)
-		synctest.Wait()
-		if b, _ := w.machine.Image().Broker(2); !b.Fenced {
-			t.Error("not fenced after its session was over")
-		}
-		if _, err := w.c.RegisterBroker(registration(2, 'z'), soon()).Wait(t.Context()); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// A combined node comes back after kill -9: its own broker need not wait for
-// the session of the one that died with the process.
-func TestOwnBrokerReturnsAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, testConfig())
-		defer w.stop()
-		w.join(1, 'a')
-		w.log.Depose(2)
-		w.log.Lead()
-		synctest.Wait()
-		w.join(1, 'b')
-		// Alive in this office: now somebody else may not.
-		if _, err := w.c.RegisterBroker(registration(1, 'c'), soon()).Wait(t.Context()); !errors.Is(err, protocol.ErrDuplicateBrokerRegistration) {
-			t.Errorf("error %v, want DUPLICATE_BROKER_REGISTRATION", err)
-		}
-	})
-}
-
-func TestControlledShutdown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, testConfig())
-		defer w.stop()
-		epoch := w.join(1, 'a')
-		if _, err := w.create(1, "a").Wait(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		w.machine.batches = nil
-		stop := func(offset int64) *kmsg.BrokerHeartbeatResponse {
-			req := beat(1, epoch, offset)
-			req.WantShutdown = true
-			resp, err := w.c.Heartbeat(req, soon()).Wait(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			return resp
-		}
-		before := w.machine.Image().Offset()
-		if stop(before).ShouldShutdown || stop(before+1).ShouldShutdown {
-			t.Error("may stop before it has replayed the hand-over")
-		}
-		// The next controller asks for no more than that.
-		w.log.Depose(2)
-		w.log.Lead()
-		synctest.Wait()
-		if stop(before + 1).ShouldShutdown {
-			t.Error("may stop before it has replayed the hand-over")
-		}
-		if !stop(w.machine.Image().Offset()).ShouldShutdown {
-			t.Error("may not stop")
-		}
-		w.check("BROKER_REGISTRATION_CHANGE PARTITION_CHANGE", "LeaderChange", "BROKER_REGISTRATION_CHANGE")
-	})
-}
-
 func TestNoOps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := testConfig()
 		cfg.MaxIdle = 0 // the default
 		w := newWorld(t, cfg)
 		defer w.stop()
-		w.machine.batches = nil
+		w.machine.take()
 		time.Sleep(1600 * time.Millisecond)
 		synctest.Wait()
 		w.check("NO_OP", "NO_OP", "NO_OP")

@@ -23,8 +23,8 @@ func (c *Controller) RegisterBroker(req *kmsg.BrokerRegistrationRequest, deadlin
 			return decision{}, err
 		}
 		*epoch = e
-		return decision{records: records, then: func(_, last int64) {
-			o.sessions.registered(id, last, now)
+		return decision{records: records, then: func(first, last int64) {
+			o.sessions.registered(id, last, int64(e) == first, now)
 			c.logger.Info().Int32("broker", int32(id)).Int64("broker_epoch", int64(e)).Msg("registered broker")
 		}}, nil
 	})

@@ -51,9 +51,14 @@ func (s *sessions) alive(id protocol.NodeID, now time.Time) bool {
 	return ok && now.Sub(b.heard) < s.timeout && !(b.granted && id == s.own)
 }
 
-// registered begins a broker's session with its registration record at offset.
-func (s *sessions) registered(id protocol.NodeID, offset int64, now time.Time) {
-	s.of[id] = &session{heard: now, progress: decide.Progress{Registered: offset, ShutDown: -1}}
+// registered begins a broker's session with its registration record at offset,
+// or goes on with it where the same life of the broker registered again.
+func (s *sessions) registered(id protocol.NodeID, offset int64, newLife bool, now time.Time) {
+	shutDown := int64(-1)
+	if b, ok := s.of[id]; ok && !newLife {
+		shutDown = b.progress.ShutDown
+	}
+	s.of[id] = &session{heard: now, progress: decide.Progress{Registered: offset, ShutDown: shutDown}}
 }
 
 // touch renews a lease as of the time when the heartbeat came.

@@ -38,7 +38,7 @@ type Config struct {
 }
 
 // caller is who asks: the client itself, or the one that a broker forwards for.
-// Authorization will look at it.
+// What it changes is logged under its name.
 type caller struct {
 	principal string
 	clientID  string
@@ -67,20 +67,20 @@ type handlers struct {
 func APIs(cfg Config) []server.API {
 	h := &handlers{Config: cfg}
 	h.forwarded = map[int16]handler{
-		int16(kmsg.CreateTopics):   h.createTopics,
-		int16(kmsg.DeleteTopics):   h.deleteTopics,
-		int16(kmsg.DescribeQuorum): h.describeQuorum,
+		int16(kmsg.CreateTopics):     h.createTopics,
+		int16(kmsg.DeleteTopics):     h.deleteTopics,
+		int16(kmsg.DescribeQuorum):   h.describeQuorum,
+		int16(kmsg.UnregisterBroker): h.unregisterBroker,
 	}
 	apis := []server.API{
 		serve(kmsg.BrokerRegistration, direct(h.registerBroker)),
 		serve(kmsg.BrokerHeartbeat, direct(h.heartbeat)),
 		serve(kmsg.ControllerRegistration, direct(h.registerController)),
 		serve(kmsg.AllocateProducerIDs, direct(h.allocateProducerIDs)),
-		serve(kmsg.UnregisterBroker, direct(h.unregisterBroker)),
 		serve(kmsg.Envelope, h.envelope),
 	}
-	for _, key := range []kmsg.Key{kmsg.CreateTopics, kmsg.DeleteTopics, kmsg.DescribeQuorum} {
-		apis = append(apis, serve(key, direct(h.forwarded[key.Int16()])))
+	for key, handle := range h.forwarded {
+		apis = append(apis, serve(kmsg.Key(key), direct(handle)))
 	}
 	return apis
 }
@@ -114,6 +114,11 @@ func (c call) deadline(timeoutMs int32) time.Time {
 		timeout = leastTimeout
 	}
 	return c.received.Add(timeout)
+}
+
+// changed puts a change that a client made on the operator's timeline.
+func (h *handlers) changed(c call, what string) {
+	h.Log.Info().Str("principal", c.caller.principal).Str("client_id", c.caller.clientID).Msg(what)
 }
 
 // code is the code of an error for a response. What has none is a bug.

@@ -17,7 +17,11 @@ func (h *handlers) createTopics(c call) answer {
 		if err != nil {
 			return h.createTopicsFailed(req, err), err
 		}
-		if h.Applied != nil && topics.Offset >= 0 {
+		if topics.Offset < 0 {
+			return topics.Response, nil
+		}
+		h.changed(c, "topics created")
+		if h.Applied != nil {
 			// The topics exist: who is not served in time finds them soon.
 			ctx, cancel := context.WithDeadline(ctx, deadline)
 			defer cancel()

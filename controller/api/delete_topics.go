@@ -16,6 +16,9 @@ func (h *handlers) deleteTopics(c call) answer {
 		if err != nil {
 			return h.deleteTopicsFailed(req, err), err
 		}
+		if topics.Offset >= 0 {
+			h.changed(c, "topics deleted")
+		}
 		return topics.Response, nil
 	}
 }

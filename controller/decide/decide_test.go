@@ -159,9 +159,12 @@ func (c *cluster) config(t *testing.T, d *datadriven.TestData) {
 
 func (c *cluster) register(t *testing.T, d *datadriven.TestData) {
 	req := kmsg.NewPtrBrokerRegistrationRequest()
-	req.ClusterID, req.PreviousBrokerEpoch = "lkc", -1
+	req.Version, req.ClusterID, req.PreviousBrokerEpoch = 4, "lkc", -1
 	d.ScanArgs(t, "id", &req.BrokerID)
 	d.MaybeScanArgs(t, "cluster", &req.ClusterID)
+	version := int(req.Version)
+	d.MaybeScanArgs(t, "version", &version)
+	req.Version = int16(version)
 	d.MaybeScanArgs(t, "previous", &req.PreviousBrokerEpoch)
 	incarnation := "a"
 	d.MaybeScanArgs(t, "incarnation", &incarnation)
@@ -211,7 +214,7 @@ func (c *cluster) register(t *testing.T, d *datadriven.TestData) {
 // start registers a broker with one directory and unfences it.
 func (c *cluster) start(id int32) {
 	req := kmsg.NewPtrBrokerRegistrationRequest()
-	req.ClusterID, req.BrokerID, req.PreviousBrokerEpoch, req.IncarnationID = "lkc", id, -1, [16]byte{'I', 'a'}
+	req.Version, req.ClusterID, req.BrokerID, req.PreviousBrokerEpoch, req.IncarnationID = 4, "lkc", id, -1, [16]byte{'I', 'a'}
 	req.LogDirs = [][16]byte{{'D', byte(id), 15: 1}}
 	for name, level := range c.img.Features() {
 		req.Features = append(req.Features, kmsg.BrokerRegistrationRequestFeature{Name: name, MaxSupportedVersion: level})

@@ -58,7 +58,8 @@ func RegisterBroker(img *metadata.Image, req *kmsg.BrokerRegistrationRequest, ha
 		return []record.Record{reg}, reg.BrokerEpoch, nil
 	}
 	reg.BrokerEpoch, reg.Fenced = protocol.BrokerEpoch(img.Offset()+1), true
-	clean := known && protocol.BrokerEpoch(req.PreviousBrokerEpoch) == old.Epoch
+	// Before v3 a broker does not say how it stopped; Kafka assumes the best.
+	clean := known && (req.Version < 3 || protocol.BrokerEpoch(req.PreviousBrokerEpoch) == old.Epoch)
 	records := leaveISRs(img, env, id, !clean)
 	return append(records, reg), reg.BrokerEpoch, nil
 }

@@ -1,0 +1,157 @@
+package controller
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm/klamm/protocol"
+)
+
+func TestSessionTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, testConfig())
+		defer w.stop()
+		one, two := w.join(1, 'a'), w.join(2, 'b')
+		if _, err := w.create(4, "a").Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.machine.take()
+		for range 3 {
+			time.Sleep(3 * time.Second)
+			if _, err := w.c.Heartbeat(beat(1, one, 0), soon()).Wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		w.check("PARTITION_CHANGE×2 BROKER_REGISTRATION_CHANGE")
+		if b, _ := w.machine.Image().Broker(2); !b.Fenced {
+			t.Error("a silent broker is not fenced")
+		}
+		// It was only slow: its next heartbeat brings it back.
+		resp, err := w.c.Heartbeat(beat(2, two, w.machine.Image().Offset()), soon()).Wait(t.Context())
+		if err != nil || resp.IsFenced {
+			t.Errorf("%+v, %v", resp, err)
+		}
+		// Both at once: the second decision sees the first one's result.
+		w.machine.take()
+		time.Sleep(9 * time.Second)
+		synctest.Wait()
+		w.check("PARTITION_CHANGE×2 BROKER_REGISTRATION_CHANGE PARTITION_CHANGE×2 BROKER_REGISTRATION_CHANGE")
+	})
+}
+
+// A commit that takes longer than a session does not fence the brokers whose
+// heartbeats wait behind it.
+func TestSlowCommitFencesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, testConfig())
+		defer w.stop()
+		epoch := w.join(2, 'a')
+		w.machine.take()
+		w.log.Hold()
+		w.create(1, "a")
+		var last *Pending[*kmsg.BrokerHeartbeatResponse]
+		for range 6 {
+			time.Sleep(3 * time.Second)
+			last = w.c.Heartbeat(beat(2, epoch, 0), time.Now().Add(4*time.Second))
+		}
+		w.log.Release()
+		if resp, err := last.Wait(t.Context()); err != nil || resp.IsFenced {
+			t.Errorf("%+v, %v", resp, err)
+		}
+		synctest.Wait()
+		w.check("TOPIC PARTITION")
+	})
+}
+
+// A new office grants each broker a full session.
+func TestTakeoverGrantsSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, testConfig())
+		defer w.stop()
+		w.join(2, 'a')
+		time.Sleep(8 * time.Second)
+		w.log.Depose(2)
+		w.log.Lead()
+		synctest.Wait()
+		time.Sleep(8 * time.Second)
+		synctest.Wait()
+		if b, _ := w.machine.Image().Broker(2); b.Fenced {
+			t.Error("fenced before its session was over")
+		}
+		// Another process with its id has to wait for the end of the session.
+		if _, err := w.c.RegisterBroker(registration(2, 'z'), soon()).Wait(t.Context()); !errors.Is(err, protocol.ErrDuplicateBrokerRegistration) {
+			t.Errorf("error %v, want DUPLICATE_BROKER_REGISTRATION", err)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if b, _ := w.machine.Image().Broker(2); !b.Fenced {
+			t.Error("not fenced after its session was over")
+		}
+		if _, err := w.c.RegisterBroker(registration(2, 'z'), soon()).Wait(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A combined node comes back after kill -9: its own broker need not wait for
+// the session of the one that died with the process.
+func TestOwnBrokerReturnsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, testConfig())
+		defer w.stop()
+		w.join(1, 'a')
+		w.log.Depose(2)
+		w.log.Lead()
+		synctest.Wait()
+		w.join(1, 'b')
+		// Alive in this office: now somebody else may not.
+		if _, err := w.c.RegisterBroker(registration(1, 'c'), soon()).Wait(t.Context()); !errors.Is(err, protocol.ErrDuplicateBrokerRegistration) {
+			t.Errorf("error %v, want DUPLICATE_BROKER_REGISTRATION", err)
+		}
+	})
+}
+
+func TestControlledShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, testConfig())
+		defer w.stop()
+		epoch := w.join(1, 'a')
+		if _, err := w.create(1, "a").Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.machine.take()
+		stop := func(offset int64) *kmsg.BrokerHeartbeatResponse {
+			req := beat(1, epoch, offset)
+			req.WantShutdown = true
+			resp, err := w.c.Heartbeat(req, soon()).Wait(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return resp
+		}
+		before := w.machine.Image().Offset()
+		if stop(before).ShouldShutdown || stop(before+1).ShouldShutdown {
+			t.Error("may stop before it has replayed the hand-over")
+		}
+		// A registration of the same life changes nothing of it.
+		if _, err := w.c.RegisterBroker(registration(1, 'a'), soon()).Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		// The next controller asks for no more than that.
+		w.log.Depose(2)
+		w.log.Lead()
+		synctest.Wait()
+		if stop(before + 1).ShouldShutdown {
+			t.Error("may stop before it has replayed the hand-over")
+		}
+		if !stop(w.machine.Image().Offset()).ShouldShutdown {
+			t.Error("may not stop")
+		}
+		w.check("BROKER_REGISTRATION_CHANGE PARTITION_CHANGE", "REGISTER_BROKER", "LeaderChange", "BROKER_REGISTRATION_CHANGE")
+	})
+}
