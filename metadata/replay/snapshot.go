@@ -1,0 +1,121 @@
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/klamm/klamm/metadata"
+	"github.com/klamm/klamm/metadata/snapshot"
+	"github.com/klamm/klamm/raftlog"
+	"github.com/klamm/klamm/storage"
+)
+
+// Errors of Snapshot that pass by themselves: Raft tries again later.
+var (
+	// ErrBehind: Raft still repeats what the log has. The image is of a later
+	// entry than Raft's last one, and Raft would apply those between twice.
+	ErrBehind = errors.New("snapshot: raft has not yet repeated all that the metadata log holds")
+	// ErrOpenTransaction: the image is of an earlier entry than Raft's last one.
+	ErrOpenTransaction = errors.New("snapshot: a metadata transaction is open")
+)
+
+// Snapshot captures the state at the last applied entry.
+func (r *Replayer) Snapshot() (raftlog.Snapshot, error) {
+	if r.failed != nil {
+		return nil, r.failed
+	}
+	if r.next < r.end {
+		return nil, ErrBehind
+	}
+	if _, open := r.OpenTransaction(); open {
+		return nil, ErrOpenTransaction
+	}
+	return &capture{log: r.cfg.Log, img: r.Image(), quorum: r.quorum}, nil
+}
+
+// capture is one state, which nobody modifies.
+type capture struct {
+	log    *storage.Log
+	img    *metadata.Image
+	quorum snapshot.Quorum
+}
+
+// WriteTo writes the stream that snapshot.Store takes. It first syncs the log
+// up to the state: once the snapshot counts, Raft forgets the entries.
+func (c *capture) WriteTo(w io.Writer) (int64, error) {
+	id := snapshot.ID{Offset: c.img.Offset() + 1, Epoch: c.img.Epoch()}
+	if err := c.log.Flush(id.Offset); err != nil {
+		return 0, fmt.Errorf("snapshot at offset %d: %w", id.Offset, err)
+	}
+	n, err := snapshot.WritePreamble(w, id)
+	if err != nil {
+		return n, err
+	}
+	header := snapshot.Header{LastTimestampMs: c.img.TimestampMs(), KRaft: c.quorum}
+	size, err := snapshot.Encode(w, id.Epoch, header, c.img.Records())
+	return n + size, err
+}
+
+// Release ends the capture; an image needs no end.
+func (c *capture) Release() {}
+
+// Restore goes on from a snapshot: Raft's own at a start, or the leader's.
+func (r *Replayer) Restore(meta raftlog.SnapshotMeta, src io.Reader) error {
+	if r.failed != nil {
+		return r.failed
+	}
+	if err := r.restore(src); err != nil {
+		r.failed = fmt.Errorf("restore snapshot %s: %w", meta.ID, err)
+		return r.failed
+	}
+	return nil
+}
+
+func (r *Replayer) restore(src io.Reader) error {
+	id, err := snapshot.ReadPreamble(src)
+	if err != nil {
+		return err
+	}
+	if id.Offset <= r.end {
+		return r.rewind(id)
+	}
+	delta := metadata.NewDelta(metadata.Empty())
+	header, err := snapshot.Decode(src, delta.Replay)
+	if err != nil {
+		return err
+	}
+	before := r.Image()
+	if before.Offset() >= 0 {
+		target := delta.Apply(id.Offset-1, id.Epoch, header.LastTimestampMs)
+		if delta, err = difference(before, target); err != nil {
+			return err
+		}
+	}
+	if err := r.cfg.Log.TruncateFullyAndStartAt(id.Offset); err != nil {
+		return err
+	}
+	r.adopt(delta, id, header)
+	r.next = id.Offset
+	r.publish()
+	r.log.Info().Int64("from", before.Offset()+1).Int64("offset", id.Offset).Msg("metadata replaced by a snapshot")
+	return nil
+}
+
+// rewind goes back to a snapshot that the log contains: what follows it comes
+// again and is compared. Nothing is cut off and nothing is published.
+func (r *Replayer) rewind(id snapshot.ID) error {
+	if id.Offset > r.cfg.Log.LogStartOffset() {
+		held, err := r.header(id.Offset - 1)
+		if err != nil {
+			return err
+		}
+		if held.LeaderEpoch() != int32(id.Epoch) || held.NextOffset() != id.Offset {
+			return fmt.Errorf("metadata log offset %d: the log holds a batch up to %d of epoch %d; "+
+				"the snapshot ends there in epoch %d: the log is of another history",
+				id.Offset-1, held.LastOffset(), held.LeaderEpoch(), id.Epoch)
+		}
+	}
+	r.next = id.Offset
+	return nil
+}
