@@ -54,6 +54,7 @@ func TestAutoCreate(t *testing.T) {
 		}
 		// Once that is over, whoever still misses the topic may ask again.
 		time.Sleep(2 * time.Second)
+		synctest.Wait()
 		c.err = errors.New("no controller")
 		metadata("a")
 		time.Sleep(2 * time.Second)
