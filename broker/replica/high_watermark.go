@@ -29,7 +29,7 @@ func nextHighWatermark(in watermarkInput) int64 {
 	if len(in.inSync.committed) < in.minInSync {
 		return in.current
 	}
-	next := in.leaderLEO
+	next := in.leaderLEO + brokenWatermark
 	for _, f := range in.followers {
 		if f.leo < next && in.inSync.inMaximal(f.id) {
 			next = f.leo

@@ -1,0 +1,280 @@
+package replica
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/klamm/klamm/metadata"
+	"github.com/klamm/klamm/protocol"
+	"github.com/klamm/klamm/storage"
+)
+
+// Log is what a partition asks of its log on disk; *storage.Log is one.
+type Log interface {
+	AppendAsLeader(batches []byte, epoch protocol.LeaderEpoch, opts storage.AppendOptions) (storage.AppendResult, error)
+	Read(offset int64, maxBytes int, limit int64, minOneBatch bool) (*storage.Slice, error)
+	LEO() int64
+	LogStartOffset() int64
+	LastStableOffset(highWatermark int64) int64
+	EndOffsetFor(epoch protocol.LeaderEpoch) (protocol.LeaderEpoch, int64)
+	EpochFor(offset int64) protocol.LeaderEpoch
+	AssignEpoch(epoch protocol.LeaderEpoch, start int64)
+	OffsetForTimestamp(timestampMs int64) (storage.TimestampOffset, bool, error)
+	OffsetOfMaxTimestamp() (storage.TimestampOffset, bool, error)
+	Flush(upTo int64) error
+	FlushedTo() int64
+}
+
+// role is what this broker does for a partition.
+type role int8
+
+const (
+	// roleNone: nothing yet, or its log could not be opened.
+	roleNone role = iota
+	roleLeader
+	roleFollower
+	// roleGone: the replica was deleted. The partition comes back as another
+	// Partition, if at all.
+	roleGone
+)
+
+// Partition is the replica of one partition on this broker. Its methods may be
+// called by anybody.
+type Partition struct {
+	tp      protocol.TopicPartition
+	topicID protocol.UUID
+	local   protocol.NodeID
+
+	// mu guards everything below. An append holds it, so that no append is under
+	// way when the role changes; reads of records take a look under it and then
+	// read without it. Lock order: Manager.mu → Partition.mu → storage.Log.mu.
+	mu      sync.Mutex
+	role    role
+	err     error // why there is no log, while role is roleNone
+	log     Log
+	config  *TopicConfig
+	waiters waiterList
+
+	leader         protocol.NodeID
+	leaderEpoch    protocol.LeaderEpoch
+	partitionEpoch protocol.PartitionEpoch
+	// leadingSince is the leader epoch since which this broker leads without a
+	// break. What was appended before it may have been truncated since.
+	leadingSince protocol.LeaderEpoch
+	// epochStart is the LEO at which the leader epoch began.
+	epochStart    int64
+	highWatermark int64
+	// unflushedFrom is the first offset that must be synced before this replica
+	// counts as having it, Never where there is none; unflushedTo is the end of
+	// the last append that said so (flush.messages).
+	unflushedFrom, unflushedTo int64
+	replicas                   int // their number, the local one included
+	inSync                     inSyncState
+	followers                  []follower // the other replicas, while leading
+}
+
+func newPartition(tp protocol.TopicPartition, topicID protocol.UUID, local protocol.NodeID, config *TopicConfig) *Partition {
+	p := &Partition{
+		tp: tp, topicID: topicID, local: local, config: config,
+		leader: protocol.NoNode, leaderEpoch: -1, partitionEpoch: -1, leadingSince: -1, unflushedFrom: Never,
+	}
+	p.waiters.init()
+	return p
+}
+
+// TopicPartition returns the partition's name.
+func (p *Partition) TopicPartition() protocol.TopicPartition { return p.tp }
+
+// TopicID returns the id of the partition's topic.
+func (p *Partition) TopicID() protocol.UUID { return p.topicID }
+
+// Config returns what applies to the partition's topic now. It is never modified.
+func (p *Partition) Config() *TopicConfig {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.config
+}
+
+// HighWatermark returns the first offset that is not committed as far as this
+// replica knows, for the checkpoint; ok is false where there is no log.
+func (p *Partition) HighWatermark() (offset int64, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.highWatermark, p.role == roleLeader || p.role == roleFollower
+}
+
+// checkRoleLocked tells whether this replica may be asked as the leader, by
+// somebody who believes in the given leader epoch; −1 is no belief.
+func (p *Partition) checkRoleLocked(believed protocol.LeaderEpoch) error {
+	switch {
+	case p.role == roleNone && p.err != nil:
+		return fmt.Errorf("%s is offline here: %w", p.tp, protocol.ErrKafkaStorageError)
+	case believed >= 0 && believed < p.leaderEpoch:
+		return protocol.ErrFencedLeaderEpoch
+	case believed >= 0 && believed > p.leaderEpoch:
+		return protocol.ErrUnknownLeaderEpoch
+	case p.role != roleLeader:
+		return protocol.ErrNotLeaderForPartition
+	}
+	return nil
+}
+
+// known is what the next image is compared with.
+func (p *Partition) known() known {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return known{hosted: true, leaderEpoch: p.leaderEpoch, partitionEpoch: p.partitionEpoch}
+}
+
+// openLog returns the partition's log, opening it the first time.
+func (p *Partition) openLog(store Store, node protocol.NodeID, after *metadata.Partition) (Log, int64, error) {
+	p.mu.Lock()
+	log, config := p.log, p.config
+	p.mu.Unlock()
+	if log != nil {
+		return log, 0, nil
+	}
+	dir := protocol.UnassignedDir
+	if i := slices.Index(after.Replicas, node); i >= 0 && i < len(after.Directories) {
+		dir = after.Directories[i]
+	}
+	return store.Open(p.tp, p.topicID, dir, config)
+}
+
+// become takes over what the image says of the partition, and the leadership
+// where the image gives it to this broker. Log is the partition's log;
+// checkpointed is the high watermark that was known when it was opened.
+func (p *Partition) become(after *metadata.Partition, act action, log Log, checkpointed int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.log == nil {
+		p.log = log
+		// A checkpoint may be older than the log start, or newer than what a
+		// crash left of the log.
+		p.highWatermark = min(max(checkpointed, log.LogStartOffset()), log.LEO())
+	}
+	wasLeader := p.role == roleLeader
+	p.leader, p.leaderEpoch, p.partitionEpoch = after.Leader, after.LeaderEpoch, after.PartitionEpoch
+	p.setReplicasLocked(after)
+	switch act {
+	case actionLead:
+		p.epochStart = p.log.LEO()
+		p.log.AssignEpoch(p.leaderEpoch, p.epochStart)
+		if !wasLeader {
+			p.leadingSince = p.leaderEpoch
+		}
+		for i := range p.followers {
+			p.followers[i].leo = unknownLEO
+		}
+		p.role = roleLeader
+		// Whoever waited for a follower's role, or under the old epoch, looks again.
+		p.waiters.wakeAll()
+	case actionFollow:
+		p.role = roleFollower
+		p.followers = nil
+		p.waiters.wakeAll()
+	case actionUpdate:
+	default:
+		panic(fmt.Sprintf("replica: %s cannot %s", p.tp, act))
+	}
+	if p.role == roleLeader {
+		p.advanceLocked()
+	}
+}
+
+// setReplicasLocked takes over assignment and ISR. What is known of a follower
+// that stays is kept.
+func (p *Partition) setReplicasLocked(after *metadata.Partition) {
+	known := p.followers
+	p.followers = make([]follower, 0, max(0, len(after.Replicas)-1))
+	for _, id := range after.Replicas {
+		if id == p.local {
+			continue
+		}
+		next := follower{id: id, leo: unknownLEO}
+		for _, f := range known {
+			if f.id == id {
+				next = f
+			}
+		}
+		p.followers = append(p.followers, next)
+	}
+	p.replicas = len(after.Replicas)
+	p.inSync = inSyncState{committed: after.ISR}
+}
+
+// advanceLocked moves the high watermark as far as it may go and wakes those
+// who waited for it, or for the log end.
+func (p *Partition) advanceLocked() {
+	leo := p.log.LEO()
+	p.highWatermark = nextHighWatermark(watermarkInput{
+		current:   p.highWatermark,
+		leaderLEO: min(leo, p.unflushedFrom),
+		inSync:    p.inSync,
+		followers: p.followers,
+		minInSync: effectiveMinInSync(p.config.MinInSyncReplicas, p.replicas),
+	})
+	if !p.waiters.empty() {
+		p.waiters.wake(p.highWatermark, leo)
+	}
+}
+
+// setConfig takes over a new configuration of the topic.
+func (p *Partition) setConfig(config *TopicConfig) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.config = config
+	if p.role == roleLeader {
+		p.advanceLocked() // min.insync.replicas may be lower now
+	}
+}
+
+// fail takes the partition offline: its log cannot be used.
+func (p *Partition) fail(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failLocked(err)
+}
+
+func (p *Partition) failLocked(err error) {
+	p.role, p.err = roleNone, err
+	p.waiters.wakeAll()
+}
+
+// stop ends the partition's life here and answers those who wait.
+func (p *Partition) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.role = roleGone
+	p.waiters.wakeAll()
+}
+
+// park puts a place into the list, or signals at once.
+func (p *Partition) park(at *place) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.role != roleLeader || p.leaderEpoch != at.cond.LeaderEpoch ||
+		p.highWatermark >= at.cond.HighWatermark || p.log.LEO() >= at.cond.LEO {
+		at.waiter.signal()
+		return
+	}
+	p.waiters.add(at)
+}
+
+// unpark takes a place out of the list, if it is still in it.
+func (p *Partition) unpark(at *place) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.waiters.remove(at)
+}
+
+// LogStartOffset returns the first offset that is there, −1 without a log.
+func (p *Partition) LogStartOffset() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.log == nil {
+		return -1
+	}
+	return p.log.LogStartOffset()
+}
