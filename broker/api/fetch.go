@@ -1,0 +1,376 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm/klamm/broker/replica"
+	"github.com/klamm/klamm/metadata"
+	"github.com/klamm/klamm/protocol"
+	"github.com/klamm/klamm/protocol/server"
+)
+
+// FetchConfig are the limits of Fetch. Zero values mean Kafka's defaults.
+type FetchConfig struct {
+	// MaxBytes bounds the records of an answer, whatever the client allows
+	// (fetch.max.bytes, default 55 MiB). The first batch comes whole even so.
+	MaxBytes int32
+	// SessionSlots bounds the sessions (max.incremental.fetch.session.cache.slots,
+	// default 1000). A client that gets none sends all its partitions every time.
+	SessionSlots int
+	// SessionIdle is how long a session is kept from being evicted after its last
+	// use (Kafka's MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS, 2 minutes).
+	SessionIdle time.Duration
+}
+
+func (c *FetchConfig) setDefaults() {
+	if c.MaxBytes == 0 {
+		c.MaxBytes = 55 << 20
+	}
+	if c.SessionSlots == 0 {
+		c.SessionSlots = 1000
+	}
+	if c.SessionIdle == 0 {
+		c.SessionIdle = 2 * time.Minute
+	}
+}
+
+// Fetch answers Fetch requests of consumers and of other replicas.
+type Fetch struct {
+	cfg        FetchConfig
+	images     imageSource
+	partitions partitionSource
+	sessions   *fetchSessions
+	log        zerolog.Logger
+}
+
+// NewFetch returns the handler over the partitions of this broker.
+func NewFetch(cfg FetchConfig, images imageSource, partitions partitionSource, log zerolog.Logger) *Fetch {
+	cfg.setDefaults()
+	return &Fetch{
+		cfg: cfg, images: images, partitions: partitions,
+		sessions: newFetchSessions(cfg.SessionSlots, cfg.SessionIdle), log: log,
+	}
+}
+
+// API returns what the server serves by this handler.
+func (h *Fetch) API() server.API {
+	return server.API{Key: int16(kmsg.Fetch), Min: 4, Max: 18, Handle: h.Handle}
+}
+
+// fetchRun is one fetch on its way: parked or not, it is owned by one goroutine
+// at a time, first the connection's reader, then its writer.
+type fetchRun struct {
+	h        *Fetch
+	version  int16
+	listener string // whose endpoints the client can use
+	received time.Time
+	deadline time.Time
+	minBytes int
+	maxBytes int
+	byID     bool
+	replica  protocol.NodeID // NoNode for a consumer
+	follower bool
+
+	readCommitted bool
+
+	items []fetchItem
+
+	session      *fetchSession // of an incremental fetch
+	sessionEpoch int32         // that the session has after this request
+	wantsSession bool          // a full fetch that would like one
+}
+
+// fetchItem is one partition of a fetch, in the order of reading.
+type fetchItem struct {
+	key       fetchKey
+	want      fetchWant
+	name      string            // the topic's; "" where its id was never known
+	cached    *sessionPartition // in the session of an incremental fetch
+	partition *replica.Partition
+	fetched   replica.Fetched
+	size      int // of the records read
+	err       error
+	// unknown says that err came before the partition was asked; Kafka writes
+	// the list of aborted transactions as empty then, else as null.
+	unknown   bool
+	unchanged bool // left out of an incremental answer
+	// group is, at the first of the partitions of one topic that stand together in
+	// the answer, their number; 0 at the others.
+	group int
+}
+
+// highWatermark is the one to answer.
+func (it *fetchItem) highWatermark() int64 {
+	if it.err != nil {
+		return -1
+	}
+	return it.fetched.HighWatermark
+}
+
+// logStartOffset is the one to answer.
+func (it *fetchItem) logStartOffset() int64 {
+	if it.err != nil {
+		return -1
+	}
+	return it.fetched.LogStartOffset
+}
+
+// Handle reads what is there and answers it, or parks the request until there is
+// enough or its time is up.
+func (h *Fetch) Handle(_ context.Context, req *server.Request) server.Answer {
+	body := req.Body.(*kmsg.FetchRequest)
+	if body.IsolationLevel != 0 && body.IsolationLevel != 1 {
+		return refuseFetch(body, protocol.ErrUnknownServerError)
+	}
+	run := h.newRun(body, req)
+	if err := h.sessions.begin(run, body, req.Received); err != nil {
+		return server.Answer{Response: fetchError(body.Version, err, noFetchSession)}
+	}
+	h.resolve(run)
+	if run.read() || body.MaxWaitMillis <= 0 {
+		return run.answer()
+	}
+	run.deadline = req.Received.Add(time.Duration(body.MaxWaitMillis) * time.Millisecond)
+	return server.Answer{Wait: run.wait}
+}
+
+func (h *Fetch) newRun(body *kmsg.FetchRequest, req *server.Request) *fetchRun {
+	run := &fetchRun{
+		h:             h,
+		version:       body.Version,
+		listener:      req.Conn.Listener,
+		received:      req.Received,
+		maxBytes:      int(min(body.MaxBytes, h.cfg.MaxBytes)),
+		byID:          body.Version >= 13,
+		replica:       protocol.NodeID(body.ReplicaID),
+		readCommitted: body.IsolationLevel == 1,
+	}
+	if body.Version >= 15 {
+		run.replica = protocol.NodeID(body.ReplicaState.ID)
+	}
+	run.follower = run.replica >= 0
+	run.minBytes = min(int(body.MinBytes), run.maxBytes)
+	return run
+}
+
+// addWanted lists the partitions that a full fetch names. One that is named
+// twice is read once, as it was named last.
+func (run *fetchRun) addWanted(body *kmsg.FetchRequest) {
+	n := 0
+	for i := range body.Topics {
+		n += len(body.Topics[i].Partitions)
+	}
+	run.items = make([]fetchItem, 0, n)
+	var seen map[fetchKey]int
+	if n > fewPartitions {
+		seen = make(map[fetchKey]int, n)
+	}
+	for i := range body.Topics {
+		t := &body.Topics[i]
+		for j := range t.Partitions {
+			key, want := fetchKeyOf(t, j), fetchWantOf(&t.Partitions[j])
+			if at := run.find(key, seen); at >= 0 {
+				run.items[at].want = want
+				continue
+			}
+			if seen != nil {
+				seen[key] = len(run.items)
+			}
+			run.items = append(run.items, fetchItem{key: key, want: want, name: key.name})
+		}
+	}
+}
+
+// fewPartitions is up to how many partitions a duplicate is looked for by going
+// through them all, which needs no map.
+const fewPartitions = 16
+
+func (run *fetchRun) find(key fetchKey, seen map[fetchKey]int) int {
+	if seen != nil {
+		if at, ok := seen[key]; ok {
+			return at
+		}
+		return -1
+	}
+	for i := range run.items {
+		if run.items[i].key == key {
+			return i
+		}
+	}
+	return -1
+}
+
+// resolve finds the partitions on this broker.
+func (h *Fetch) resolve(run *fetchRun) {
+	img := h.images.Image()
+	for i := range run.items {
+		it := &run.items[i]
+		topic, err := resolveFetchTopic(img, it, run.byID)
+		if err == nil {
+			if _, ok := topic.Partition(it.key.partition); !ok {
+				err = protocol.ErrUnknownTopicOrPartition
+			}
+		}
+		if err != nil {
+			it.err, it.unknown = err, true
+			continue
+		}
+		p, ok := h.partitions.Partition(topic.ID, it.key.partition)
+		if !ok {
+			it.err = protocol.ErrNotLeaderForPartition
+			continue
+		}
+		it.partition = p
+	}
+}
+
+// resolveFetchTopic finds the topic of an item. A topic that was known to the
+// session by its id and is gone is told apart from one that was never known.
+func resolveFetchTopic(img *metadata.Image, it *fetchItem, byID bool) (*metadata.Topic, error) {
+	if !byID {
+		if t, ok := img.Topic(it.key.name); ok {
+			return t, nil
+		}
+		return nil, protocol.ErrUnknownTopicOrPartition
+	}
+	if t, ok := img.TopicByID(it.key.id); ok {
+		it.name = t.Name
+		return t, nil
+	}
+	if it.name == "" {
+		return nil, protocol.ErrUnknownTopicID
+	}
+	if _, ok := img.Topic(it.name); ok {
+		return nil, protocol.ErrInconsistentTopicID // created anew meanwhile
+	}
+	return nil, protocol.ErrUnknownTopicOrPartition
+}
+
+// read reads all partitions and reports whether the answer should leave at once:
+// it has enough bytes, nothing was asked for, or there is news that does not wait
+// (an error, a diverging log).
+func (run *fetchRun) read() bool {
+	left, ready, news := run.maxBytes, 0, len(run.items) == 0
+	for i := range run.items {
+		it := &run.items[i]
+		if it.partition == nil {
+			news = true
+			continue
+		}
+		// Only the first batch of the whole answer may exceed the limits.
+		run.readItem(it, left, ready == 0)
+		ready += it.size
+		left = max(0, left-it.size)
+		if it.err != nil || it.fetched.Diverges {
+			news = true
+		}
+	}
+	return news || ready >= run.minBytes
+}
+
+func (run *fetchRun) readItem(it *fetchItem, left int, minOneBatch bool) {
+	it.fetched, it.err = it.partition.Fetch(run.request(it, left, minOneBatch))
+	if it.err != nil && protocol.CodeOf(it.err) == protocol.ErrUnknownServerError && it.want.maxBytes >= 0 {
+		run.h.log.Error().Err(it.err).Str("topic", it.name).Int32("partition", it.key.partition).
+			Int64("offset", it.want.offset).Msg("read failed")
+	}
+	if it.err == nil && run.version < 10 && it.partition.Config().FetchNeedsZstd() {
+		// A client this old cannot read zstd (KIP-110).
+		run.release(it)
+		it.err, it.unknown = protocol.ErrUnsupportedCompressionType, true
+	}
+	it.size = 0
+	if it.fetched.Records != nil {
+		it.size = it.fetched.Records.Size()
+	}
+}
+
+func (run *fetchRun) request(it *fetchItem, left int, minOneBatch bool) replica.FetchRequest {
+	return replica.FetchRequest{
+		Offset:             it.want.offset,
+		MaxBytes:           min(int(it.want.maxBytes), left),
+		MinOneBatch:        minOneBatch,
+		ReadCommitted:      run.readCommitted,
+		Replica:            run.replica,
+		CurrentLeaderEpoch: it.want.currentLeaderEpoch,
+		LastFetchedEpoch:   it.want.lastFetchedEpoch,
+	}
+}
+
+func (run *fetchRun) release(it *fetchItem) {
+	if it.fetched.Records != nil {
+		it.fetched.Records.Release()
+		it.fetched.Records = nil
+	}
+}
+
+func (run *fetchRun) releaseAll() {
+	for i := range run.items {
+		run.release(&run.items[i])
+	}
+}
+
+// wait parks the fetch on its partitions until there is enough, or news, or its
+// deadline. It runs on the connection's writer goroutine.
+func (run *fetchRun) wait(ctx context.Context) server.Answer {
+	w := replica.NewWaiter(len(run.items))
+	for {
+		// What was read is read again after the wait: a parked fetch holds no
+		// segment.
+		run.releaseAll()
+		for i := range run.items {
+			it := &run.items[i]
+			it.partition.ParkForFetch(w, run.request(it, 0, false), it.fetched)
+		}
+		woken := w.Wait(ctx, run.deadline)
+		if err := ctx.Err(); err != nil {
+			return server.Answer{Close: fmt.Errorf("fetch was parked: %w", err)}
+		}
+		if run.read() || !woken || !time.Now().Before(run.deadline) {
+			return run.answer()
+		}
+	}
+}
+
+// answer completes the session and writes the answer.
+func (run *fetchRun) answer() server.Answer {
+	session, err := run.h.sessions.finish(run, run.received)
+	if err != nil {
+		run.releaseAll()
+		return server.Answer{Response: fetchError(run.version, err, session)}
+	}
+	return server.Answer{Parts: run.encode(session)}
+}
+
+// fetchError is the answer to a request that is refused as a whole.
+func fetchError(version int16, err error, session int32) *kmsg.FetchResponse {
+	resp := kmsg.NewPtrFetchResponse()
+	resp.Version = version
+	resp.ErrorCode = int16(protocol.CodeOf(err))
+	resp.SessionID = session
+	return resp
+}
+
+// refuseFetch answers the same error for the request and for all its partitions.
+func refuseFetch(body *kmsg.FetchRequest, code protocol.Error) server.Answer {
+	resp := fetchError(body.Version, code, noFetchSession)
+	for i := range body.Topics {
+		t := kmsg.NewFetchResponseTopic()
+		t.Topic, t.TopicID = body.Topics[i].Topic, body.Topics[i].TopicID
+		for j := range body.Topics[i].Partitions {
+			p := kmsg.NewFetchResponseTopicPartition()
+			p.Partition, p.ErrorCode = body.Topics[i].Partitions[j].Partition, int16(code)
+			p.HighWatermark, p.LastStableOffset, p.LogStartOffset = -1, -1, -1
+			p.AbortedTransactions = []kmsg.FetchResponseTopicPartitionAbortedTransaction{}
+			p.RecordBatches = []byte{}
+			t.Partitions = append(t.Partitions, p)
+		}
+		resp.Topics = append(resp.Topics, t)
+	}
+	return server.Answer{Response: resp}
+}
