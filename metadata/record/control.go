@@ -193,8 +193,8 @@ func ReadControl(key, value []byte) (Control, error) {
 			return nil, fmt.Errorf("control record: version %d of %s is unknown, 0 is known", version, ControlName(c))
 		}
 	}
-	r := reader{buf: value}
-	c.walk(&r, 0)
+	r := newReader(value)
+	c.walk(r, 0)
 	if r.err == nil && r.at != len(value) {
 		r.fail("%d bytes are left over", len(value)-r.at)
 	}

@@ -77,7 +77,7 @@ func ReadFrame(frame []byte) (Record, error) {
 }
 
 func readVersioned(frame []byte) (Record, int16, error) {
-	r := reader{buf: frame}
+	r := newReader(frame)
 	version := r.uvarint("the frame version")
 	if r.err == nil && version != frameVersion {
 		r.fail("frame version %d is unknown, 1 is known", version)
@@ -96,7 +96,7 @@ func readVersioned(frame []byte) (Record, int16, error) {
 			recVersion, id, k.name, k.last)
 	}
 	rec := k.make()
-	rec.walk(&r, int16(recVersion))
+	rec.walk(r, int16(recVersion))
 	if r.err == nil && r.at != len(frame) {
 		r.fail("%d bytes are left over", len(frame)-r.at)
 	}

@@ -133,6 +133,14 @@ type reader struct {
 	at   int
 	err  error
 	tags []taggedField // of the struct that is being read
+	// space saves the allocations of a growing tags: most structs have few.
+	space [4]taggedField
+}
+
+func newReader(buf []byte) *reader {
+	r := &reader{buf: buf}
+	r.tags = r.space[:0]
+	return r
 }
 
 type taggedField struct {
