@@ -1,0 +1,106 @@
+// Command klamm runs a node, prepares its directories and reads its metadata.
+//
+//	klamm server --dev                      a development node on localhost:9092
+//	klamm server FILE                       a node from a server.properties
+//	klamm storage format|random-uuid|info   directories and ids
+//	klamm metadata dump DIR|FILE            what a metadata log or snapshot holds
+//	klamm version
+//
+// Every subcommand is a file. They parse flags, build a config.Config and
+// call; what a node is lives in cmd/node. Only main exits: 0 after a clean
+// stop, 1 when something failed, 2 when the command line or the configuration
+// is wrong.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// version is stamped by the Makefile with -ldflags.
+var version = "unknown"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	// The first signal asks for a clean stop. After it the default action is
+	// back, so a second one ends a stop that takes too long.
+	context.AfterFunc(ctx, stop)
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run is main without the process: arguments in, exit code out.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := newRootCommand()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	var usage usageError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &usage):
+		fmt.Fprintln(stderr, "klamm:", err)
+		return 2
+	}
+	fmt.Fprintln(stderr, "klamm:", err)
+	return 1
+}
+
+// usageError is a mistake of the caller: exit code 2.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+func newRootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "klamm",
+		Short:         "A Kafka-compatible broker whose metadata is a replicated log",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          noArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usagef("%w; see %s --help", err, cmd.CommandPath())
+	})
+	root.AddCommand(newServerCommand(), newStorageCommand(), newMetadataCommand(), newVersionCommand())
+	return root
+}
+
+// noArgs and oneArg are cobra's, with our exit code.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("%s does not know %q; see %s --help", cmd.CommandPath(), args[0], cmd.CommandPath())
+	}
+	return nil
+}
+
+func oneArg(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return usagef("%s takes one %s, not %d; see %s --help", cmd.CommandPath(), what, len(args), cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
+// group is a command that only holds others.
+func group(use, short string, commands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, Short: short, Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(commands...)
+	return cmd
+}

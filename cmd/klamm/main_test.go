@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/klamm/klamm/metadata/snapshot"
+	"github.com/klamm/klamm/storage"
+	"github.com/klamm/klamm/storage/vfs"
+)
+
+// klamm runs the command line and gives exit code and output.
+func klamm(args ...string) (code int, stdout, stderr string) {
+	var out, errs strings.Builder
+	code = run(context.Background(), args, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func serverProperties(t *testing.T, dirs string, extra ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "server.properties")
+	lines := append([]string{
+		"process.roles=broker,controller", "node.id=1", "controller.quorum.voters=1@localhost:9093",
+		"listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093", "controller.listener.names=CONTROLLER", "log.dirs=" + dirs,
+	}, extra...)
+	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestExitCodes(t *testing.T) {
+	for _, test := range []struct {
+		args  string
+		code  int
+		texts string // in either output, | between
+	}{
+		{"", 0, "server|storage|metadata"},
+		{"version", 0, "klamm unknown (go"},
+		{"version now", 2, `"now"`},
+		{"serve", 2, "serve"},
+		{"server", 2, "server.properties|--dev"},
+		{"server a b", 2, "--dev"},
+		{"server --dev a", 2, `"a"`},
+		{"server --dev --listen here", 2, "HOST:PORT"},
+		{"server --dev --log-level loud", 2, "debug, info"},
+		{"server --dev --log-format xml", 2, "json, text"},
+		{"server --devel", 2, "--devel|--help"},
+		{"server /no/such/file", 2, "/no/such/file"},
+		{"server /no/such/file --data /x", 2, "--data"},
+		{"storage", 0, "format|random-uuid"},
+		{"storage format", 2, "--cluster-id|--config"},
+		{"storage format -t", 2, "-t"},
+		{"metadata dump", 2, "one directory or file"},
+		{"metadata dump /no/such/file", 1, "/no/such/file"},
+	} {
+		code, out, errs := klamm(strings.Fields(test.args)...)
+		if code != test.code {
+			t.Errorf("klamm %s: exit code %d, want %d\n%s%s", test.args, code, test.code, out, errs)
+		}
+		for text := range strings.SplitSeq(test.texts, "|") {
+			if !strings.Contains(out+errs, text) {
+				t.Errorf("klamm %s does not say %q:\n%s%s", test.args, text, out, errs)
+			}
+		}
+	}
+}
+
+func TestFormat(t *testing.T) {
+	one, two := filepath.Join(t.TempDir(), "a", "b"), t.TempDir()
+	file := serverProperties(t, one+","+two)
+	if code, out, errs := klamm("storage", "info", "-c", file); code != 1 || !strings.Contains(out, one+": not formatted") {
+		t.Errorf("info: %d %s%s", code, out, errs)
+	}
+	if code, out, errs := klamm("storage", "format", "-t", "cluster-1", "-c", file); code != 0 {
+		t.Fatalf("format: %d %s%s", code, out, errs)
+	}
+	var ids []string
+	for _, dir := range []string{one, two} {
+		meta, err := storage.ReadMetaProperties(vfs.OS(), dir)
+		if err != nil || meta.ClusterID != "cluster-1" || meta.NodeID != 1 {
+			t.Errorf("%s: %+v %v", dir, meta, err)
+		}
+		ids = append(ids, meta.DirectoryID.String())
+	}
+	if ids[0] == ids[1] {
+		t.Errorf("both directories have the id %s", ids[0])
+	}
+	_, recs, ok, err := snapshot.ReadBootstrap(vfs.OS(), filepath.Join(one, metadataDir))
+	if err != nil || !ok || len(recs) != len(snapshot.DefaultFeatures()) {
+		t.Errorf("bootstrap checkpoint: %d records, there: %v, %v", len(recs), ok, err)
+	}
+	if _, err := os.Stat(filepath.Join(two, metadataDir)); err == nil {
+		t.Error("the second directory has a metadata log too")
+	}
+	if code, out, errs := klamm("storage", "info", "-c", file); code != 0 || !strings.Contains(out, two+": node 1, cluster cluster-1, directory "+ids[1]) {
+		t.Errorf("info: %d %s%s", code, out, errs)
+	}
+
+	if code, _, errs := klamm("storage", "format", "-t", "cluster-1", "-c", file); code != 1 || !strings.Contains(errs, "formatted already") {
+		t.Errorf("a second format: %d %s", code, errs)
+	}
+	if code, _, errs := klamm("storage", "format", "-t", "cluster-2", "-c", file, "--ignore-formatted"); code != 1 || !strings.Contains(errs, "cluster-1") {
+		t.Errorf("format for another cluster: %d %s", code, errs)
+	}
+	other := serverProperties(t, one, "node.id=1", "broker.id=1")
+	if code, _, errs := klamm("storage", "format", "-t", "cluster-1", "-c", other, "-g"); code != 0 {
+		t.Errorf("format of formatted directories with --ignore-formatted: %d %s", code, errs)
+	}
+}
+
+// A format that was killed before its last step is done again.
+func TestFormatAfterKill(t *testing.T) {
+	dir := t.TempDir()
+	file := serverProperties(t, dir)
+	if code, _, errs := klamm("storage", "format", "-t", "cluster-1", "-c", file); code != 0 {
+		t.Fatal(errs)
+	}
+	if err := os.Rename(filepath.Join(dir, "meta.properties"), filepath.Join(dir, "meta.properties.tmp")); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs := klamm("server", file); code != 1 || !strings.Contains(errs, "is not formatted") {
+		t.Errorf("start: %d %s", code, errs)
+	}
+	if code, _, errs := klamm("storage", "format", "-t", "cluster-1", "-c", file); code != 0 {
+		t.Errorf("format again: %s", errs)
+	}
+	// But not over a log.
+	if err := os.Remove(filepath.Join(dir, "meta.properties")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, metadataDir, "00000000000000000000.log"), []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs := klamm("storage", "format", "-t", "cluster-1", "-c", file); code != 1 || !strings.Contains(errs, metadataDir) {
+		t.Errorf("format over a log: %d %s", code, errs)
+	}
+}
+
+// A directory that Apache Kafka wrote is left alone.
+func TestOtherQuorum(t *testing.T) {
+	dir := t.TempDir()
+	file := serverProperties(t, dir)
+	if code, _, errs := klamm("storage", "format", "-t", "cluster-1", "-c", file); code != 0 {
+		t.Fatal(errs)
+	}
+	if err := os.WriteFile(filepath.Join(dir, metadataDir, "00000000000000000000.log"), []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"server", file}, {"server", "--dev", "--listen", "localhost:0", "--data", dir}} {
+		if code, _, errs := klamm(args...); code != 1 || !strings.Contains(errs, "Apache Kafka") {
+			t.Errorf("klamm %s: %d %s", strings.Join(args, " "), code, errs)
+		}
+	}
+}
+
+func TestDevConfig(t *testing.T) {
+	if _, err := devConfig("/data,2", "localhost:19999", nil); err == nil {
+		t.Error("a directory with a comma is taken for two")
+	}
+	c, err := devConfig("/da ta", "localhost:19999", []string{"num.partitions=3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Listeners.Advertised[0].Address() != "localhost:19999" || c.Topics.NumPartitions != 3 || c.Dirs.Metadata != "/da ta" || len(c.Unknown) > 0 {
+		t.Errorf("%+v %+v %+v, unknown %v", c.Listeners, c.Topics, c.Dirs, c.Unknown)
+	}
+	if c, err = devConfig("/data", "0.0.0.0:0", nil); err != nil {
+		t.Fatal(err)
+	}
+	if host := c.Listeners.Advertised[0].Host; host == "0.0.0.0" || host == "" || c.Listeners.Broker[0].Port == 0 {
+		t.Errorf("%+v", c.Listeners)
+	}
+	for _, listen := range []string{"", "localhost", "localhost:x", "localhost:70000", "a:b:c"} {
+		if _, err := devConfig("/data", listen, nil); err == nil {
+			t.Errorf("--listen %q is accepted", listen)
+		}
+	}
+}
