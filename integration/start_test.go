@@ -1,0 +1,141 @@
+//go:build integration
+
+package integration
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// refuses runs the binary, which must end by itself with the given exit code
+// and say all of the texts.
+func refuses(t *testing.T, code int, args []string, texts ...string) {
+	t.Helper()
+	cmd := exec.Command(klammBinary(t), args...)
+	cmd.Dir = t.TempDir()
+	timer := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() })
+	defer timer.Stop()
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != code {
+		t.Errorf("klamm %s: %v, want exit code %d\n%s", strings.Join(args, " "), err, code, out)
+	}
+	for _, text := range texts {
+		if !strings.Contains(string(out), text) {
+			t.Errorf("klamm %s does not say %q:\n%s", strings.Join(args, " "), text, out)
+		}
+	}
+}
+
+// TestRefusals: what a node does not start on, and what it says.
+func TestRefusals(t *testing.T) {
+	n := newNode(t)
+	unformatted := t.TempDir()
+	foreign := t.TempDir()
+	write(t, filepath.Join(foreign, "holiday.jpg"), "")
+	otherNode := t.TempDir()
+	write(t, filepath.Join(otherNode, "meta.properties"), "version=1\ncluster.id=x\nnode.id=7\ndirectory.id=_BjCpGvAHrYgXiSRFrxJ3Q\n")
+
+	refuses(t, 1, []string{"server", n.config(), "--override", "log.dirs=" + unformatted}, unformatted, "klamm storage format --cluster-id ", "--config "+n.config())
+	refuses(t, 1, []string{"server", n.config(), "--override", "log.dirs=" + foreign}, foreign, "holiday.jpg")
+	refuses(t, 1, []string{"server", n.config(), "--override", "log.dirs=" + otherNode}, otherNode, "node 7", "node.id=1")
+	refuses(t, 1, []string{"server", "--dev", "--listen", "localhost:0", "--data", foreign}, foreign, "holiday.jpg", "--data")
+	refuses(t, 1, []string{"server", "--dev", "--listen", "localhost:0", "--data", otherNode}, otherNode, "node 7")
+	refuses(t, 1, []string{"storage", "format", "-t", clusterID, "-c", n.config()}, n.data(), "--ignore-formatted")
+	refuses(t, 2, []string{"server", n.config(), "--override", "num.partitions=none"}, "num.partitions=none", "at least 1")
+	refuses(t, 2, []string{"server", filepath.Join(foreign, "no.properties")}, "no.properties")
+	refuses(t, 2, []string{"server"}, "--dev")
+	refuses(t, 2, []string{"serve"}, `"serve"`)
+	for _, dir := range []string{unformatted, foreign, otherNode} {
+		if entries, err := os.ReadDir(dir); err != nil || len(entries) > 1 {
+			t.Errorf("%s was written to: %v, %v", dir, entries, err)
+		}
+	}
+}
+
+// TestSecondStart: a directory has one process at a time, and a port too.
+func TestSecondStart(t *testing.T) {
+	n := startNode(t)
+	refuses(t, 1, []string{"server", n.config(), "--override", "listeners=PLAINTEXT://localhost:0,CONTROLLER://localhost:" + freePort(t)}, n.data())
+	second := newNode(t)
+	refuses(t, 1, []string{"server", second.config(), "--override", "listeners=PLAINTEXT://" + n.address + ",CONTROLLER://localhost:" + freePort(t)},
+		strings.TrimPrefix(n.address, "localhost:"), "address already in use")
+	if !answers(n.address) {
+		t.Error("the first node does not answer any more")
+	}
+}
+
+// TestCleanStop: SIGTERM leaves the mark that spares the next start its
+// recovery, and no lock; what was written is there.
+func TestCleanStop(t *testing.T) {
+	n := startNode(t)
+	createTopic(t, n.address, "kept", 1)
+	recs := make100k()[:1000]
+	produceAll(t, n.address, "kept", recs)
+	n.stop()
+	if _, err := os.Stat(n.data(".kafka_cleanshutdown")); err != nil {
+		t.Errorf("no mark of a clean stop: %v", err)
+	}
+	if _, err := os.Stat(n.data(".lock")); err == nil {
+		t.Error("the lock file is still there")
+	}
+	n.start()
+	same(t, fromFranz(readAll(t, n.address, "kept", 0, len(recs))), recs)
+	if _, err := os.Stat(n.data(".kafka_cleanshutdown")); err == nil {
+		t.Error("the mark is still there while the node runs: a kill would look like a clean stop")
+	}
+	n.stop()
+}
+
+// TestDev: klamm server --dev formats an empty directory, says how to connect,
+// and finds everything again after kill -9.
+func TestDev(t *testing.T) {
+	n := &node{t: t, binary: klammBinary(t), dir: t.TempDir(), address: "localhost:" + freePort(t)}
+	n.args = []string{"server", "--dev", "--data", n.data(), "--listen", n.address}
+	n.start()
+	createTopic(t, n.address, "greetings", 1)
+	recs := make100k()[:1000]
+	produceAll(t, n.address, "greetings", recs)
+	n.kill()
+	n.start()
+	same(t, fromFranz(readAll(t, n.address, "greetings", 0, len(recs))), recs)
+	n.stop()
+	log := tail(n.logPath(), 1<<20)
+	if want := "bootstrap.servers=" + n.address; !strings.Contains(log, want) || !strings.Contains(log, "kcat -b "+n.address) {
+		t.Errorf("the output does not say how to connect (%s):\n%s", want, clip(log))
+	}
+}
+
+// TestMetadataDump: our own dump reads a directory and a checkpoint.
+func TestMetadataDump(t *testing.T) {
+	n := startNode(t)
+	createTopic(t, n.address, "dumped", 2)
+	n.stop()
+	for _, args := range [][]string{
+		{"metadata", "dump", n.data()},
+		{"metadata", "dump", "--json", n.data()},
+		{"metadata", "dump", n.data("__cluster_metadata-0", "00000000000000000000.log")},
+	} {
+		out, err := n.run(args...)
+		if err != nil || !strings.Contains(out, "TOPIC_RECORD") || !strings.Contains(out, "dumped") {
+			t.Errorf("klamm %s: %v\n%s", strings.Join(args, " "), err, clip(out))
+		}
+	}
+	checkpoint := n.data("__cluster_metadata-0", "00000000000000000000-0000000000.checkpoint")
+	if out, err := n.run("metadata", "dump", checkpoint); err != nil || !strings.Contains(out, "metadata.version") {
+		t.Errorf("dump of the checkpoint: %v\n%s", err, out)
+	}
+	refuses(t, 1, []string{"metadata", "dump", n.config()}, n.config())
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
