@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -527,5 +528,32 @@ func BenchmarkStart(b *testing.B) {
 				b.StartTimer()
 			}
 		})
+	}
+}
+
+// TestRunLeavesNothing counts goroutines around the life of an engine. It runs
+// beside no other test.
+func TestRunLeavesNothing(t *testing.T) {
+	before := runtime.NumGoroutine()
+	for range 3 {
+		l := (&engines{}).open(t, newMachine(), &snapshots{})
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() { done <- l.Run(ctx) }()
+		cur := leading(t, l, "leadership", inOffice)
+		if _, err := l.Propose(ctx, cur.Epoch, entry(cur.Epoch, "x")); err != nil {
+			t.Error(err)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	// The library's listener and its metrics end a moment after its shutdown.
+	for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
+		if time.Now().After(end) {
+			buf := make([]byte, 1<<16)
+			t.Fatalf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
+		}
 	}
 }

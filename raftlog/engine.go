@@ -58,6 +58,7 @@ func Open(cfg Config) (*Engine, error) {
 }
 
 func openOver(cfg Config, db database) (*Engine, error) {
+	cfg.Logger = cfg.Logger.With().Str("component", "raftlog").Logger()
 	e := &Engine{
 		cfg:    cfg,
 		log:    cfg.Logger,
