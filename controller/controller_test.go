@@ -354,8 +354,9 @@ func TestQueueIsBounded(t *testing.T) {
 		for range maxQueued {
 			w.c.Heartbeat(beat(9, 9, 0), soon())
 		}
-		if _, err := w.create(1, "b").Wait(t.Context()); !errors.Is(err, protocol.ErrRequestTimedOut) {
-			t.Errorf("error %v, want REQUEST_TIMED_OUT", err)
+		start := time.Now()
+		if _, err := w.create(1, "b").Wait(t.Context()); !errors.Is(err, protocol.ErrRequestTimedOut) || time.Since(start) != 0 {
+			t.Errorf("error %v after %v, want REQUEST_TIMED_OUT at once", err, time.Since(start))
 		}
 		w.log.Release()
 		synctest.Wait()

@@ -84,9 +84,7 @@ func TestTakeoverGrantsSessions(t *testing.T) {
 			t.Error("fenced before its session was over")
 		}
 		// Another process with its id has to wait for the end of the session.
-		if _, err := w.c.RegisterBroker(registration(2, 'z'), soon()).Wait(t.Context()); !errors.Is(err, protocol.ErrDuplicateBrokerRegistration) {
-			t.Errorf("error %v, want DUPLICATE_BROKER_REGISTRATION", err)
-		}
+		w.refuse(2, 'z')
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if b, _ := w.machine.Image().Broker(2); !b.Fenced {
@@ -96,6 +94,15 @@ func TestTakeoverGrantsSessions(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// refuse expects that another process may not have a broker's id.
+func (w *world) refuse(id int32, incarnation byte) {
+	w.t.Helper()
+	_, err := w.c.RegisterBroker(registration(id, incarnation), soon()).Wait(w.t.Context())
+	if !errors.Is(err, protocol.ErrDuplicateBrokerRegistration) {
+		w.t.Errorf("error %v, want DUPLICATE_BROKER_REGISTRATION", err)
+	}
 }
 
 // A combined node comes back after kill -9: its own broker need not wait for
@@ -110,9 +117,16 @@ func TestOwnBrokerReturnsAtOnce(t *testing.T) {
 		synctest.Wait()
 		w.join(1, 'b')
 		// Alive in this office: now somebody else may not.
-		if _, err := w.c.RegisterBroker(registration(1, 'c'), soon()).Wait(t.Context()); !errors.Is(err, protocol.ErrDuplicateBrokerRegistration) {
-			t.Errorf("error %v, want DUPLICATE_BROKER_REGISTRATION", err)
+		w.refuse(1, 'c')
+		// Nor where a heartbeat showed it, of a broker that outlived an election.
+		w.log.Depose(2)
+		w.log.Lead()
+		synctest.Wait()
+		b, _ := w.machine.Image().Broker(1)
+		if _, err := w.c.Heartbeat(beat(1, b.Epoch, 0), soon()).Wait(t.Context()); err != nil {
+			t.Fatal(err)
 		}
+		w.refuse(1, 'c')
 	})
 }
 
@@ -141,6 +155,9 @@ func TestControlledShutdown(t *testing.T) {
 		// A registration of the same life changes nothing of it.
 		if _, err := w.c.RegisterBroker(registration(1, 'a'), soon()).Wait(t.Context()); err != nil {
 			t.Fatal(err)
+		}
+		if stop(before + 1).ShouldShutdown {
+			t.Error("may stop before it has replayed the hand-over")
 		}
 		// The next controller asks for no more than that.
 		w.log.Depose(2)

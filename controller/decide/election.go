@@ -12,7 +12,8 @@ import (
 type rules struct {
 	// mayLead tells whether a replica lives: only such a one is elected.
 	mayLead func(id protocol.NodeID, dir protocol.UUID) bool
-	// minISR is min.insync.replicas, at most the number of replicas.
+	// minISR is min.insync.replicas. It may exceed the number of replicas: with
+	// all of them in the ISR nobody is left to be eligible.
 	minISR int
 	// elr is eligible.leader.replicas.version ≥ 1.
 	elr bool
@@ -140,12 +141,8 @@ func isNeutral(r *record.PartitionChange) bool {
 // rulesFor collects what the image says for one topic. mayLead may see brokers
 // otherwise than the image does: one of them is about to change.
 func rulesFor(img *metadata.Image, env Env, t *metadata.Topic, mayLead func(protocol.NodeID) bool) rules {
-	minISR := topicValue(img, env, t.Name, minISRKey).Int
-	if p, ok := t.Partition(0); ok {
-		minISR = min(minISR, int64(len(p.Replicas)))
-	}
 	return rules{
-		minISR:  int(minISR),
+		minISR:  int(topicValue(img, env, t.Name, minISRKey).Int),
 		elr:     elrEnabled(img),
 		unclean: topicValue(img, env, t.Name, "unclean.leader.election.enable").Bool,
 		mayLead: func(id protocol.NodeID, dir protocol.UUID) bool {

@@ -16,8 +16,8 @@ type Progress struct {
 	// Registered is the offset of the broker's registration record: a broker
 	// that has it has everything that was so when it came.
 	Registered int64
-	// ShutDown is the offset of the last record of its controlled shutdown;
-	// −1 while none was asked for.
+	// ShutDown is the offset of the last record of its controlled shutdown; it
+	// means nothing while there is none.
 	ShutDown int64
 }
 
@@ -52,7 +52,7 @@ func Heartbeat(img *metadata.Image, req *kmsg.BrokerHeartbeatRequest, progress P
 		}
 
 	case b.InControlledShutdown:
-		if progress.ShutDown >= 0 && req.CurrentMetadataOffset >= progress.ShutDown {
+		if req.CurrentMetadataOffset >= progress.ShutDown {
 			records = append(records, Fence(img, id, env)...)
 			resp.IsFenced, resp.ShouldShutdown = true, true
 		}
