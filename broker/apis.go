@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"time"
+
 	"github.com/klamm/klamm/api"
 	brokerapi "github.com/klamm/klamm/broker/api"
 	"github.com/klamm/klamm/config"
@@ -12,6 +14,9 @@ import (
 type APIConfig struct {
 	// Static are the keys of server.properties.
 	Static config.Lookup
+	// RequestTimeout bounds what is forwarded where the request names no time
+	// itself (request.timeout.ms, default 30 s).
+	RequestTimeout time.Duration
 	// Forward leads clients' requests to the controller.
 	Forward brokerapi.Forwarder
 	// AutoCreate creates topics that clients ask Metadata for; nil where
@@ -28,7 +33,7 @@ func (b *Broker) APIs(cfg APIConfig) []server.API {
 	}
 	admin := &brokerapi.Admin{
 		NodeID: b.cfg.NodeID, ClusterID: b.cfg.ClusterID, Image: b.Image,
-		Static: cfg.Static, Forward: cfg.Forward, ProducerIDs: b.producerIDs, AutoCreate: cfg.AutoCreate, Log: b.log,
+		Static: cfg.Static, RequestTimeout: cfg.RequestTimeout, Forward: cfg.Forward, ProducerIDs: b.producerIDs, AutoCreate: cfg.AutoCreate, Log: b.log,
 		ExpectTopics: func(appear bool, names []string) brokerapi.Expectation {
 			return b.applied.ExpectTopics(appear, names)
 		},

@@ -10,8 +10,7 @@
 //
 //	b := broker.New(cfg, log)
 //	go b.Run(ctx)        // register, catch up, load, lead and follow, unfence
-//	<-b.Serving()        // now a client port may accept
-//	<-b.Fenced()...
+//	<-b.Serving()        // now a client port may accept, serving b.APIs(…)
 //
 // A port that accepts means a broker that serves: Serving is closed when the
 // broker's own image shows it unfenced and its replicas have acted on that
@@ -21,7 +20,7 @@
 // Goroutines: Run owns the heartbeats, the producer ids, topic auto-creation and
 // whatever Config.Background names, and returns after all of them. Publish is
 // called by the metadata's goroutine, which waits for the replicas to act.
-// Locks: Broker.mu and Applied.mu are leaves.
+// Locks: heart.mu, Applied.mu and ProducerIDs.mu are leaves.
 //
 // Stop is Run's context ending: the heartbeat asks for a controlled shutdown,
 // the controller moves the leaderships and answers ShouldShutDown, Run returns.

@@ -142,11 +142,14 @@ func (h *heart) beat(ctx context.Context) time.Duration {
 		return h.refused(code, shutdown)
 	}
 	h.lastError = protocol.None
-	h.noteFenced(r.IsFenced)
+	h.noteFenced(r.IsFenced, shutdown)
 	if shutdown && granted {
 		closeOnce(h.released)
 	}
 	if !granted {
+		if h.offset() > req.CurrentMetadataOffset {
+			return 0 // what the controller waits for has happened meanwhile
+		}
 		return min(eagerPause, h.cfg.HeartbeatInterval)
 	}
 	return h.cfg.HeartbeatInterval
@@ -166,11 +169,14 @@ func (h *heart) refused(code protocol.Error, shutdown bool) time.Duration {
 	return h.cfg.HeartbeatInterval
 }
 
-func (h *heart) noteFenced(fenced bool) {
+func (h *heart) noteFenced(fenced, shutdown bool) {
 	if fenced == h.fenced {
 		return
 	}
 	h.fenced = fenced
+	if fenced && shutdown {
+		return // the end of a controlled shutdown
+	}
 	if fenced {
 		h.log.Warn().Msg("fenced by the controller")
 		return

@@ -36,6 +36,7 @@ type cluster struct {
 	stale      bool           // do not know the broker any more
 	lag        time.Duration  // until a record is published
 	moves      time.Duration  // what a controlled shutdown takes
+	follow     bool           // let a broker go once it has seen its shutdown in the log
 	stopAt     time.Time
 }
 
@@ -150,6 +151,12 @@ func (c *cluster) heartbeat(r *kmsg.BrokerHeartbeatRequest) *kmsg.BrokerHeartbea
 			c.stopAt = time.Now().Add(c.moves)
 		}
 		resp.ShouldShutdown = !time.Now().Before(c.stopAt)
+		if c.follow {
+			resp.ShouldShutdown = b.InControlledShutdown && r.CurrentMetadataOffset >= c.img.Offset()
+			if !b.InControlledShutdown {
+				c.publishLater(&record.BrokerRegistrationChange{BrokerID: b.ID, BrokerEpoch: b.Epoch, InControlledShutdown: 1})
+			}
+		}
 	}
 	return resp
 }
@@ -373,6 +380,26 @@ func TestControlledShutdownWaits(t *testing.T) {
 			t.Errorf("took %v, want a little more than 700ms", took)
 		}
 	})
+}
+
+// The controller lets a broker go when that has seen its leaderships move. The
+// broker tells as soon as it has, be that before the first answer or after.
+func TestControlledShutdownFollowsTheMetadata(t *testing.T) {
+	for _, lag := range []time.Duration{0, 7 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t)
+			c.follow, c.lag = true, lag
+			b, stop := life(t, c.config())
+			<-b.Serving()
+			begin := time.Now()
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(begin); took != lag+2*time.Millisecond {
+				t.Errorf("took %v, want two requests of 1ms and the %v of the log", took, lag)
+			}
+		})
+	}
 }
 
 func TestStopWithoutAController(t *testing.T) {
