@@ -171,7 +171,7 @@ func (l *Log) writeLocked(batches []byte, set appendSet) (AppendResult, error) {
 			"offsets %d to %d do not fit one segment", set.first, set.next-1)
 	}
 	if l.shouldRollLocked(int64(len(batches)), set) {
-		if err := l.rollLocked(set.first); err != nil {
+		if err := l.rollLocked(set); err != nil {
 			return AppendResult{}, err
 		}
 	}
@@ -180,7 +180,7 @@ func (l *Log) writeLocked(batches []byte, set appendSet) (AppendResult, error) {
 	if err != nil {
 		return AppendResult{}, err
 	}
-	if s.sealed {
+	if s.sealed || s.stale {
 		if err := l.unsealLocked(s); err != nil {
 			return AppendResult{}, err
 		}
@@ -205,7 +205,7 @@ func (l *Log) writeLocked(batches []byte, set appendSet) (AppendResult, error) {
 		s.note(b, s.size, l.cfg.IndexIntervalBytes)
 		s.size += int64(size)
 	}
-	l.leo = set.next
+	l.leo, s.next = set.next, set.next
 	s.aborted = l.producers.commit(s.aborted)
 	return AppendResult{
 		FirstOffset: set.first, LastOffset: set.next - 1, MaxTimestampMs: set.maxTimestamp,

@@ -111,12 +111,6 @@ func (c *epochCache) truncateFromStart(logStart int64) {
 	c.dirty = true
 }
 
-// clear forgets all epochs.
-func (c *epochCache) clear() {
-	c.dirty = c.dirty || len(c.entries) > 0
-	c.entries = nil
-}
-
 // formatEpochs writes the entries as leader-epoch-checkpoint: version, number
 // of entries, then "epoch offset" lines.
 func formatEpochs(entries []epochEntry) []byte {

@@ -134,7 +134,7 @@ func nextOffsetOf(fsys vfs.FS, path string, base int64) (int64, error) {
 	}
 	buf := scanBuffers.Get().(*[scanSize]byte)
 	defer scanBuffers.Put(buf)
-	walk := scanner{f: f, path: path, end: size, buf: buf[:0]}
+	walk := scanner{f: f, dir: filepath.Dir(path), base: base, suffix: logSuffix + swapSuffix, end: size, buf: buf[:0]}
 	for next := base; ; {
 		b, err := walk.next()
 		if err == io.EOF {

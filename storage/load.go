@@ -96,8 +96,8 @@ func (l *Log) loadLocked() error {
 }
 
 // loadTopicID reads partition.metadata, or writes it where it is missing. A
-// file that a power cut has left empty says nothing; the log was young then,
-// and its owner's word counts.
+// file that a crash has left half written says nothing; the log was young then,
+// and its owner will say (AssignTopicID).
 func (l *Log) loadTopicID(entries []vfs.Entry) error {
 	path := filepath.Join(l.path, partitionMetaFile)
 	if slices.ContainsFunc(entries, func(e vfs.Entry) bool { return e.Name == partitionMetaFile }) {
@@ -110,7 +110,10 @@ func (l *Log) loadTopicID(entries []vfs.Entry) error {
 		case err != nil && (l.opts.Clean || l.opts.RecoveryPoint > 0):
 			return &FormatError{Path: path, Err: err}
 		case err != nil:
-			l.log.Warn().Err(err).Str("path", path).Msg("topic id is unreadable after a crash, written anew")
+			l.log.Warn().Err(err).Str("path", path).Msg("topic id is unreadable after a crash, forgotten")
+			if err := l.fs.Remove(path); err != nil {
+				return err
+			}
 		case l.opts.TopicID != protocol.ZeroUUID && id != l.opts.TopicID:
 			return fmt.Errorf("%s has topic id %s, not %s: %w", path, id, l.opts.TopicID, protocol.ErrInconsistentTopicID)
 		default:
@@ -186,7 +189,7 @@ func (l *Log) loadSegmentsLocked(entries []vfs.Entry) (map[*segment]bool, error)
 		}
 		s := newSegment(base, info.Modified)
 		s.size = info.Size
-		s.sealed = sealed[base] == 2
+		s.sealed, s.stale = sealed[base] == 2, sealed[base] == 1
 		if s.size > math.MaxInt32 {
 			return nil, &FormatError{l.file(base, logSuffix), fmt.Errorf("%d bytes are more than a segment can have", s.size)}
 		}
@@ -217,11 +220,16 @@ func (l *Log) checkSegmentsLocked() (map[*segment]bool, error) {
 				continue
 			}
 		}
+		suspect := unsynced && !s.sealed && !active
 		bad, err := l.recoverLocked(i)
 		if err != nil {
 			return nil, err
 		}
 		checked[s] = true
+		if suspect && bad == nil && s.next < l.segments[i+1].base {
+			bad = &damage{l.file(s.base, logSuffix), s.size, fmt.Sprintf(
+				"it ends at offset %d, but the next segment begins at %d", s.next, l.segments[i+1].base)}
+		}
 		if bad != nil {
 			return checked, l.cutDamageLocked(i, bad)
 		}
@@ -289,13 +297,9 @@ func (l *Log) loadEndsLocked() error {
 		if l.leo < start {
 			l.log.Warn().Str("path", l.path).Int64("offset", l.leo).Int64("log_start_offset", start).
 				Msg("log ends before its start, beginning anew")
-			if err := l.removeFromLocked(0); err != nil {
+			if err := l.removeAllLocked(); err != nil {
 				return err
 			}
-			if err := l.dropSnapshotsLocked(-1); err != nil {
-				return err
-			}
-			l.epochs.clear()
 		}
 	}
 	if len(l.segments) == 0 {

@@ -86,6 +86,31 @@ func (l *Log) TopicID() protocol.UUID {
 	return l.topicID
 }
 
+// AssignTopicID gives the log a topic id where it has none, as a crash right
+// after its creation leaves it; protocol.ErrInconsistentTopicID where it has
+// another.
+func (l *Log) AssignTopicID(id protocol.UUID) error {
+	l.syncing.Lock()
+	defer l.syncing.Unlock()
+	l.mu.Lock()
+	known, err := l.topicID, l.usableLocked()
+	l.mu.Unlock()
+	switch {
+	case err != nil || known == id:
+		return err
+	case known != protocol.ZeroUUID:
+		return fmt.Errorf("%s has topic id %s, not %s: %w", l.path, known, id, protocol.ErrInconsistentTopicID)
+	}
+	path := filepath.Join(l.path, partitionMetaFile)
+	if err := writeAtomic(l.fs, path, formatPartitionMetadata(id)); err != nil {
+		return l.fail(fmt.Errorf("write %s: %w", path, err))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.topicID, l.dirDirty = id, true
+	return nil
+}
+
 // LEO returns the log end offset: the offset that the next record gets.
 func (l *Log) LEO() int64 {
 	l.mu.Lock()

@@ -93,8 +93,7 @@ func TestIndexEntriesPointToTheirBatches(t *testing.T) {
 		for _, s := range l.segments {
 			v, err := l.viewLocked(s, &s.offsets, indexSuffix)
 			check(t, err)
-			var at map[int64]batch.Batch // position → batch
-			at = map[int64]batch.Batch{}
+			at := map[int64]batch.Batch{} // by position
 			check(t, l.walkLocked(s, 0, func(b batch.Batch, walk *scanner) error {
 				at[walk.position-int64(b.Size())] = slices.Clone(b)
 				return nil

@@ -6,7 +6,6 @@ import (
 	"io"
 
 	"github.com/klamm/klamm/protocol"
-	"github.com/klamm/klamm/protocol/batch"
 )
 
 // Read returns whole batches from the one that holds offset on, of one
@@ -114,7 +113,7 @@ func (l *Log) openReaderLocked(r *reader, i int) error {
 func (r *reader) slice(maxBytes int, minOneBatch bool) (*Slice, error) {
 	page := pageBuffers.Get().(*[pageSize]byte)
 	defer pageBuffers.Put(page)
-	walk := scanner{f: r.file, path: r.path, position: r.start, end: r.size, buf: page[:0]}
+	walk := scanner{f: r.file, dir: r.path, base: r.base, position: r.start, end: r.size, buf: page[:0]}
 	if !r.exact {
 		if err := r.seek(&walk); err != nil {
 			if errors.Is(err, io.EOF) {
@@ -137,25 +136,16 @@ func (r *reader) slice(maxBytes int, minOneBatch bool) (*Slice, error) {
 	return &Slice{file: r.file, position: start, size: int(end - start)}, nil
 }
 
-// seek moves to the batch that holds the offset, or to the first behind it.
+// seek moves to the batch that holds the offset, or to the first behind it;
+// io.EOF where there is none.
 func (r *reader) seek(walk *scanner) error {
-	e, ok, err := r.offsets.floor(byFirst, r.offset-r.base)
-	if err != nil {
-		return fmt.Errorf("read index of segment %d in %s: %w", r.base, r.path, err)
-	}
 	walk.position = 0
-	if ok && e.b < r.size {
-		walk.position = e.b
+	if err := r.skip(walk, r.offset); err != nil {
+		return err
 	}
-	indexed := walk.position > 0
 	for {
 		at := walk.position
 		b, err := walk.next()
-		if indexed && (isDamage(err) || err == nil && !r.plausible(b, e)) {
-			// The index leads nowhere, which is no reason not to find the records.
-			walk.position, indexed = 0, false
-			continue
-		}
 		if err != nil {
 			return err
 		}
@@ -163,39 +153,38 @@ func (r *reader) seek(walk *scanner) error {
 			walk.position = at
 			return nil
 		}
-		indexed = false
 	}
 }
 
-// plausible tells whether a batch can be the one that an index entry names.
-func (r *reader) plausible(b batch.Batch, e entry) bool { return b.LastOffset() == r.base+e.a }
+// skip moves to the last indexed batch that ends at or below an offset, if it
+// is in front.
+func (r *reader) skip(walk *scanner, offset int64) error {
+	e, ok, err := r.offsets.floor(byFirst, offset-r.base)
+	if err == nil && ok && e.b > walk.position {
+		_, err = walk.jump(e)
+	}
+	if err != nil {
+		return fmt.Errorf("read index of segment %d in %s: %w", r.base, r.path, err)
+	}
+	return nil
+}
 
 // findEnd returns the position behind the last batch that may be read.
 func (r *reader) findEnd(walk *scanner, maxPosition int64, minOneBatch bool) (int64, error) {
 	start := walk.position
-	if maxPosition >= r.size && (r.limit >= r.end) {
+	if maxPosition >= r.size && r.limit >= r.end {
 		return r.size, nil
 	}
-	// Skip to the last indexed batch that starts in front of both bounds. The
-	// first batch is looked at in any case, as it may be larger than maxBytes.
-	jump := int64(0)
+	// Skip what is surely within both bounds.
 	e, ok, err := r.offsets.floor(bySecond, min(maxPosition, r.size-1))
-	if err == nil && ok {
-		jump = e.b
-		if r.limit < r.end {
-			if e, ok, err = r.offsets.floor(byFirst, r.limit-1-r.base); ok {
-				jump = min(jump, e.b)
-			} else {
-				jump = 0
-			}
-		}
+	if ok && r.limit < r.end && e.a >= r.limit-r.base {
+		e, ok, err = r.offsets.floor(byFirst, r.limit-1-r.base)
+	}
+	if err == nil && ok && e.b > start {
+		_, err = walk.jump(e)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("read index of segment %d in %s: %w", r.base, r.path, err)
-	}
-	jumped := jump > start
-	if jumped {
-		walk.position = jump
 	}
 	next := int64(-1)
 	for {
@@ -204,21 +193,14 @@ func (r *reader) findEnd(walk *scanner, maxPosition int64, minOneBatch bool) (in
 		if errors.Is(err, io.EOF) {
 			return r.remember(next, at), nil
 		}
-		if jumped && (isDamage(err) || err == nil && b.BaseOffset() < r.offset) {
-			walk.position, jumped = start, false
-			continue
-		}
 		if err != nil {
 			return 0, err
 		}
 		fits := walk.position <= maxPosition || at == start && minOneBatch
 		if !fits || b.NextOffset() > r.limit {
-			if next < 0 {
-				next = b.BaseOffset()
-			}
-			return r.remember(next, at), nil
+			return r.remember(b.BaseOffset(), at), nil
 		}
-		next, jumped = b.NextOffset(), false
+		next = b.NextOffset()
 	}
 }
 

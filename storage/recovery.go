@@ -24,10 +24,13 @@ type Recovery struct {
 	Position int64
 	Offset   int64
 	Reason   string
-	// Torn: nothing whole followed. That is what a crash in an append leaves, and
-	// nothing is lost that was synced. Otherwise the disk has damaged the middle
-	// of the log, and records behind it, that were whole, are cut off too.
+	// Torn: nothing whole followed, as after a crash in an append. Otherwise
+	// records that were whole are cut off with those that were not.
 	Torn bool
+	// Synced: what was cut off had been synced, so that not a crash but the disk
+	// has damaged it. Otherwise a power cut may have done it: a kernel writes
+	// back in its own order.
+	Synced bool
 	// Kept are the files that hold what was cut off, where it was not just torn.
 	Kept []string
 }
@@ -40,21 +43,16 @@ func (l *Log) recoverLocked(i int) (*damage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.sealed {
-		if err := l.unsealLocked(s); err != nil {
-			return nil, err
-		}
-	}
-	size := s.size
+	size, stale := s.size, s.sealed || s.stale
 	*s = *newSegment(s.base, s.created)
-	s.file = file
+	s.file, s.stale = file, stale
 	limit := int64(math.MaxInt64)
 	if i+1 < len(l.segments) {
 		limit = l.segments[i+1].base
 	}
 	buf := scanBuffers.Get().(*[scanSize]byte)
 	defer scanBuffers.Put(buf)
-	walk := scanner{f: file, path: l.file(s.base, logSuffix), end: size, checkCRC: true, buf: buf[:0]}
+	walk := scanner{f: file, dir: l.path, base: s.base, end: size, checkCRC: true, buf: buf[:0]}
 	for {
 		at := walk.position
 		b, err := walk.next()
@@ -62,7 +60,7 @@ func (l *Log) recoverLocked(i int) (*damage, error) {
 			return nil, nil
 		}
 		if err == nil {
-			err = s.fits(b, walk.path, at, limit)
+			err = s.fits(b, &walk, limit)
 		}
 		var bad *damage
 		if errors.As(err, &bad) {
@@ -80,14 +78,14 @@ func (l *Log) recoverLocked(i int) (*damage, error) {
 	}
 }
 
-// fits checks the offsets of a batch that would stand next in a segment.
-func (s *segment) fits(b batch.Batch, path string, position, limit int64) error {
+// fits checks the offsets of a batch that walk has just returned.
+func (s *segment) fits(b batch.Batch, walk *scanner, limit int64) error {
 	first, last := b.BaseOffset(), b.LastOffset()
-	switch {
+	switch at := walk.position - int64(b.Size()); {
 	case first < s.next:
-		return &damage{path, position, fmt.Sprintf("offset %d after %d", first, s.next-1)}
+		return &damage{walk.path(), at, fmt.Sprintf("offset %d after %d", first, s.next-1)}
 	case last-s.base > math.MaxInt32 || last >= limit || last < first:
-		return &damage{path, position, fmt.Sprintf("offset %d is outside of the segment from %d to %d", last, s.base, limit-1)}
+		return &damage{walk.path(), at, fmt.Sprintf("offset %d is outside of the segment from %d to %d", last, s.base, limit-1)}
 	}
 	return nil
 }
@@ -101,7 +99,8 @@ func (l *Log) cutDamageLocked(i int, bad *damage) error {
 		return err
 	}
 	r := Recovery{
-		Cut: true, Path: bad.path, Position: bad.position, Offset: s.next, Reason: bad.reason, Torn: true,
+		Cut: true, Path: bad.path, Position: bad.position, Offset: s.next, Reason: bad.reason,
+		Torn: true, Synced: s.next < l.opts.RecoveryPoint,
 	}
 	for _, later := range l.segments[i+1:] {
 		r.Torn = r.Torn && later.size == 0
@@ -121,6 +120,10 @@ func (l *Log) cutDamageLocked(i int, bad *damage) error {
 	if err := l.removeFromLocked(i + 1); err != nil {
 		return err
 	}
+	if err := removeIndexFiles(l.fs, l.path, s.base); err != nil {
+		return err
+	}
+	s.stale = false
 	if err := s.file.Truncate(bad.position); err != nil {
 		return err
 	}
@@ -132,10 +135,10 @@ func (l *Log) cutDamageLocked(i int, bad *damage) error {
 	}
 	l.recovered = r
 	event, text := l.log.Warn(), "log ended in a batch that is not whole, cut off"
-	if !r.Torn {
-		event, text = l.log.Error(), "log is damaged in the middle, cut off from there, the rest is kept aside"
+	if !r.Torn || r.Synced {
+		event, text = l.log.Error(), "log is damaged in the middle, cut off from there, whole records behind it kept aside"
 	}
-	event.Str("path", r.Path).Int64("position", r.Position).Int64("offset", r.Offset).
+	event.Bool("synced", r.Synced).Str("path", r.Path).Int64("position", r.Position).Int64("offset", r.Offset).
 		Int64("bytes", info.Size-r.Position).Str("reason", r.Reason).Strs("kept", r.Kept).Msg(text)
 	return nil
 }
@@ -237,7 +240,8 @@ func (l *Log) rebuildEpochsLocked(checked map[*segment]bool) error {
 	return nil
 }
 
-// walkLocked calls visit for the batches of a segment from a position on.
+// walkLocked calls visit for the batches of a segment, from one at or before
+// an offset on.
 func (l *Log) walkLocked(s *segment, from int64, visit func(batch.Batch, *scanner) error) error {
 	file, err := l.openLocked(s)
 	if err != nil {
@@ -245,7 +249,21 @@ func (l *Log) walkLocked(s *segment, from int64, visit func(batch.Batch, *scanne
 	}
 	buf := scanBuffers.Get().(*[scanSize]byte)
 	defer scanBuffers.Put(buf)
-	walk := scanner{f: file, path: l.file(s.base, logSuffix), position: from, end: s.size, buf: buf[:0]}
+	walk := scanner{f: file, dir: l.path, base: s.base, end: s.size, buf: buf[:0]}
+	if from > s.base {
+		v, err := l.viewLocked(s, &s.offsets, indexSuffix)
+		if err != nil {
+			return err
+		}
+		e, ok, err := v.floor(byFirst, from-s.base)
+		v.done()
+		if err == nil && ok {
+			_, err = walk.jump(e)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	for {
 		b, err := walk.next()
 		if errors.Is(err, io.EOF) {
@@ -319,11 +337,7 @@ func (l *Log) replayProducersLocked(from, end int64, rebuilt map[*segment]bool) 
 		if l.endLocked(i) <= start || s.base >= end {
 			continue
 		}
-		position, err := l.positionLocked(s, start)
-		if err != nil {
-			return err
-		}
-		if err := l.walkLocked(s, position, func(b batch.Batch, walk *scanner) error {
+		if err := l.walkLocked(s, start, func(b batch.Batch, walk *scanner) error {
 			if b.BaseOffset() >= end {
 				return io.EOF
 			}
@@ -355,21 +369,6 @@ func (l *Log) replayLocked(b batch.Batch, walk *scanner, s *segment, rebuilt boo
 		s.aborted = append(s.aborted, aborted...)
 	}
 	return nil
-}
-
-// positionLocked returns the position of an indexed batch that starts at or
-// before an offset.
-func (l *Log) positionLocked(s *segment, offset int64) (int64, error) {
-	if offset <= s.base {
-		return 0, nil
-	}
-	v, err := l.viewLocked(s, &s.offsets, indexSuffix)
-	if err != nil {
-		return 0, err
-	}
-	defer v.done()
-	e, _, err := v.floor(byFirst, offset-s.base)
-	return e.b, err
 }
 
 // loadSnapshotLocked loads the newest snapshot that is whole and not above an

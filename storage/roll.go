@@ -39,14 +39,22 @@ func (l *Log) Roll() error {
 	if l.activeLocked().size == 0 {
 		return nil
 	}
-	return l.rollLocked(l.leo)
+	return l.rollLocked(appendSet{first: l.leo, next: l.leo})
 }
 
-// rollLocked begins a segment at an offset. The old one's indexes and the
+// rollLocked begins a segment for an append. The old one's indexes and the
 // producers' state stay on the heap until somebody flushes; only the new
 // N.log is made here.
-func (l *Log) rollLocked(base int64) error {
+//
+// The new segment begins where the old one ends, even if the next batch does
+// not: a gap between the two is how a start finds that a power cut has taken
+// the end of the old one. Only where an offset would not fit it begins later.
+func (l *Log) rollLocked(set appendSet) error {
 	old := l.activeLocked()
+	base := old.next
+	if set.next-1-base > math.MaxInt32 {
+		base = set.first
+	}
 	if old.size == 0 {
 		// Nothing was ever written to it, and its base is too far away.
 		if err := l.removeEmptyLocked(old); err != nil {
@@ -58,7 +66,7 @@ func (l *Log) rollLocked(base int64) error {
 		} else {
 			old.noteTime()
 		}
-		l.snapshotLocked(base)
+		l.snapshotLocked(l.leo)
 	}
 	s, err := l.createLocked(base)
 	if err != nil {
@@ -107,7 +115,7 @@ func (l *Log) unsealLocked(s *segment) error {
 	if err := removeIndexFiles(l.fs, l.path, s.base); err != nil {
 		return l.failLocked(fmt.Errorf("remove indexes of active segment %d of %s: %w", s.base, l.path, err))
 	}
-	s.sealed = false
+	s.sealed, s.stale = false, false
 	l.dirDirty = true
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"path/filepath"
 	"sync"
 
 	"github.com/klamm/klamm/protocol"
@@ -39,15 +40,17 @@ func isDamage(err error) bool {
 // what framing needs, and the CRC where asked.
 type scanner struct {
 	f        io.ReaderAt
-	path     string
-	position int64 // of the batch that next returns
-	end      int64 // of the bytes that count
+	dir      string // where the file is, and what
+	base     int64
+	suffix   string // of the name; "" = N.log
+	position int64  // of the batch that next returns
+	end      int64  // of the bytes that count
 	checkCRC bool
 
 	buf    []byte
-	at     int64                  // position of buf in the file
-	whole  bool                   // the last batch was returned with its records
-	header [batch.HeaderSize]byte // of a batch that does not fit the buffer
+	at     int64  // position of buf in the file
+	whole  bool   // the last batch was returned with its records
+	header []byte // of a batch that does not fit the buffer
 }
 
 // crcStart is where the bytes begin that a batch's CRC covers.
@@ -112,7 +115,7 @@ func (s *scanner) bytes(position int64, n int) ([]byte, error) {
 		if err == nil || errors.Is(err, io.EOF) {
 			return nil, s.damage("the file ends here")
 		}
-		return nil, fmt.Errorf("read %s at %d: %w", s.path, position, err)
+		return nil, fmt.Errorf("read %s at %d: %w", s.path(), position, err)
 	}
 	return s.buf[:n], nil
 }
@@ -124,8 +127,8 @@ func (s *scanner) checkedCRC(b batch.Batch, size int64) (batch.Batch, error) {
 	if s.whole {
 		crc = b.ComputeCRC()
 	} else {
-		copy(s.header[:], b)
-		b = s.header[:]
+		s.header = append(s.header[:0], b...)
+		b = s.header
 		crc = crc32.Checksum(b[crcStart:], castagnoli)
 		for done := int64(batch.HeaderSize); done < size; {
 			n := int(min(size-done, int64(cap(s.buf))))
@@ -143,8 +146,18 @@ func (s *scanner) checkedCRC(b batch.Batch, size int64) (batch.Batch, error) {
 	return b, nil
 }
 
+// path returns the file's, for an error: a walk that finds none does not pay
+// for it.
+func (s *scanner) path() string {
+	suffix := s.suffix
+	if suffix == "" {
+		suffix = logSuffix
+	}
+	return filepath.Join(s.dir, fileName(s.base, suffix))
+}
+
 func (s *scanner) damage(format string, args ...any) error {
-	return &damage{path: s.path, position: s.position, reason: fmt.Sprintf(format, args...)}
+	return &damage{path: s.path(), position: s.position, reason: fmt.Sprintf(format, args...)}
 }
 
 // records returns the batch that next has just returned as a whole.
@@ -154,7 +167,28 @@ func (s *scanner) records(b batch.Batch) (batch.Batch, error) {
 	}
 	all := make([]byte, b.Size())
 	if n, err := s.f.ReadAt(all, s.position-int64(len(all))); n < len(all) {
-		return nil, fmt.Errorf("read %s at %d: %w", s.path, s.position-int64(len(all)), err)
+		return nil, fmt.Errorf("read %s at %d: %w", s.path(), s.position-int64(len(all)), err)
 	}
 	return all, nil
+}
+
+// jump moves to the batch that an index entry names. It reports false, and
+// stays, where that is none: then the index is wrong, and the records are to
+// be found without it.
+func (s *scanner) jump(e entry) (bool, error) {
+	if e.b >= s.end {
+		return false, nil
+	}
+	from := s.position
+	s.position = e.b
+	b, err := s.next()
+	switch {
+	case err == nil && b.LastOffset() == s.base+e.a:
+		s.position = e.b
+		return true, nil
+	case err == nil || isDamage(err):
+		s.position = from
+		return false, nil
+	}
+	return false, err
 }

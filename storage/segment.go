@@ -18,13 +18,14 @@ const noTimestamp = -1
 // guarded by Log.mu, but the bytes below size, which do not change until a
 // truncation replaces them.
 //
-// A segment is sealed once its index files hold everything; until then they
-// do not exist. So a segment that has its N.index is complete, and one that has
-// not gets it again at start.
+// A segment is sealed once its bytes are synced and its index files hold
+// everything; until then those do not exist. So a segment that has its N.index
+// is complete, and one that has not is suspect at start: it gets its indexes
+// again, and it must reach up to the next segment.
 type segment struct {
 	base    int64
 	size    int64 // bytes of whole batches in N.log
-	next    int64 // offset behind the last batch; only kept up while loading
+	next    int64 // offset behind the last batch, of one that is not sealed
 	created time.Time
 	file    *handle // of N.log; nil until somebody uses it
 
@@ -32,6 +33,8 @@ type segment struct {
 	times   index
 	aborted []abortedTxn // only while it is not sealed
 	sealed  bool
+	// stale: index files are there that are not to be believed.
+	stale bool
 
 	// bytesSinceIndex counts the log since the last index entry.
 	bytesSinceIndex int64

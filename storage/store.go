@@ -297,8 +297,8 @@ func (s *Store) Create(tp protocol.TopicPartition, topicID protocol.UUID, dir *D
 	case closed:
 		return nil, errClosed
 	case l != nil:
-		if id := l.TopicID(); id != topicID {
-			return nil, fmt.Errorf("%s has topic id %s, not %s: %w", l.Path(), id, topicID, protocol.ErrInconsistentTopicID)
+		if err := l.AssignTopicID(topicID); err != nil {
+			return nil, err
 		}
 		return l, nil
 	case dir == nil:

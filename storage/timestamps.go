@@ -132,15 +132,11 @@ func (l *Log) openTimes(from int64) (*timeSearch, error) {
 // find returns the first record of the segment at or after a time and at or
 // after the offset start; none is before the offset near.
 func (s *timeSearch) find(timestampMs, near, start int64) (TimestampOffset, bool, error) {
-	e, ok, err := s.offsets.floor(byFirst, near-s.base)
-	if err != nil {
-		return TimestampOffset{}, false, fmt.Errorf("read index of segment %d in %s: %w", s.base, s.path, err)
-	}
 	buf := pageBuffers.Get().(*[pageSize]byte)
 	defer pageBuffers.Put(buf)
-	walk := scanner{f: s.file, path: s.path, end: s.size, buf: buf[:0]}
-	if ok {
-		walk.position = e.b
+	walk := scanner{f: s.file, dir: s.path, base: s.base, end: s.size, buf: buf[:0]}
+	if err := s.skip(&walk, near); err != nil {
+		return TimestampOffset{}, false, err
 	}
 	for {
 		b, err := walk.next()

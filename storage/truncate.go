@@ -177,7 +177,13 @@ func (l *Log) cutSegmentLocked(s *segment, offset int64) error {
 	if _, err := l.openLocked(s); err != nil {
 		return err
 	}
-	if err := l.loadIndexesLocked(s); err != nil {
+	var bad *FormatError
+	if err := l.loadIndexesLocked(s); errors.As(err, &bad) {
+		l.log.Warn().Err(err).Str("path", l.path).Msg("index is damaged, made anew")
+		s.offsets.close()
+		s.times.close()
+		s.offsets, s.times = index{entrySize: offsetEntrySize}, index{entrySize: timeEntrySize}
+	} else if err != nil {
 		return err
 	}
 	if s.sealed {
@@ -258,7 +264,7 @@ func (l *Log) growLocked(s *segment, end, offset int64) error {
 	}
 	buf := pageBuffers.Get().(*[pageSize]byte)
 	defer pageBuffers.Put(buf)
-	walk := scanner{f: file, path: l.file(s.base, logSuffix), end: end, buf: buf[:0]}
+	walk := scanner{f: file, dir: l.path, base: s.base, end: end, buf: buf[:0]}
 	first, err := walk.next()
 	if err != nil {
 		return err
@@ -273,10 +279,7 @@ func (l *Log) growLocked(s *segment, end, offset int64) error {
 		if b.LastOffset() >= offset {
 			break
 		}
-		if ts := b.MaxTimestamp(); ts > s.maxTimestamp {
-			s.maxTimestamp, s.offsetOfMax = ts, b.LastOffset()
-		}
-		s.bytesSinceIndex += int64(b.Size())
+		s.note(b, s.size, l.cfg.IndexIntervalBytes)
 		s.size, s.next = walk.position, b.NextOffset()
 	}
 	return nil
@@ -376,11 +379,22 @@ func (l *Log) truncateFully(offset int64) error {
 	return nil
 }
 
-func (l *Log) startAtLocked(offset int64) error {
+// removeAllLocked removes all segments and what is known of them. The epochs go
+// first: without their file a start takes them from what batches there are.
+func (l *Log) removeAllLocked() error {
+	path := filepath.Join(l.path, epochsFile)
+	if err := removeIfThere(l.fs, path); err != nil {
+		return l.failLocked(fmt.Errorf("remove %s: %w", path, err))
+	}
+	l.epochs = epochCache{}
 	if err := l.removeFromLocked(0); err != nil {
 		return err
 	}
-	if err := l.dropSnapshotsLocked(-1); err != nil {
+	return l.dropSnapshotsLocked(-1)
+}
+
+func (l *Log) startAtLocked(offset int64) error {
+	if err := l.removeAllLocked(); err != nil {
 		return err
 	}
 	s, err := l.createLocked(offset)
@@ -389,7 +403,6 @@ func (l *Log) startAtLocked(offset int64) error {
 	}
 	l.segments = append(l.segments, s)
 	l.leo, l.logStart, l.flushedTo = offset, offset, offset
-	l.epochs.clear()
 	l.producers, l.snapshots, l.snapshotAt = newProducerState(), nil, 0
 	return nil
 }
