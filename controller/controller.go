@@ -30,17 +30,17 @@ type Images interface {
 	Image() *metadata.Image
 }
 
-// Config is what a controller is made from. Zero durations mean the defaults named.
+// Config is what a controller is made from.
 type Config struct {
 	// Env is what decisions depend on. NewID and Rand may be nil.
 	Env decide.Env
 	// SessionTimeout is how long a broker may be silent before it is fenced.
 	// Shorter finds a dead host sooner, longer forgives a longer pause.
-	// Default 9 s (broker.session.timeout.ms).
+	// 0 = Kafka's 9 s (broker.session.timeout.ms).
 	SessionTimeout time.Duration
 	// MaxIdle is how long the log may stand still: then a NoOp record is
-	// written, so that whoever follows can tell an idle log from a cut one.
-	// Default 500 ms, negative = never (metadata.max.idle.interval.ms).
+	// written, so that whoever follows can tell an idle log from a cut one. Each
+	// costs an fsync. 0 = never (metadata.max.idle.interval.ms, 500 ms in Kafka).
 	MaxIdle time.Duration
 	// Bootstrap are the records that the directory was formatted with, from its
 	// 0-0 checkpoint. They are written when the log holds no features yet.
@@ -75,9 +75,6 @@ type Controller struct {
 func New(cfg Config, log Log, images Images, logger zerolog.Logger) *Controller {
 	if cfg.SessionTimeout == 0 {
 		cfg.SessionTimeout = 9 * time.Second
-	}
-	if cfg.MaxIdle == 0 {
-		cfg.MaxIdle = 500 * time.Millisecond
 	}
 	if cfg.Env.NewID == nil {
 		cfg.Env.NewID = protocol.NewUUID

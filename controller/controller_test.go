@@ -296,7 +296,7 @@ func TestOversizedRecord(t *testing.T) {
 func TestNoOps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := testConfig()
-		cfg.MaxIdle = 0 // the default
+		cfg.MaxIdle = 500 * time.Millisecond
 		w := newWorld(t, cfg)
 		defer w.stop()
 		w.machine.take()

@@ -134,7 +134,6 @@ func testConfig() Config {
 		Env: decide.Env{
 			ClusterID: "lkc", NodeID: 1, NumPartitions: 1, ReplicationFactor: 1, DeleteTopics: true,
 		},
-		MaxIdle: -1,
 	}
 }
 

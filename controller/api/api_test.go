@@ -72,8 +72,8 @@ func newNode(t *testing.T) *node {
 	registration.ControllerID, registration.IncarnationID = 1, [16]byte{'c'}
 	registration.Listeners = []kmsg.ControllerRegistrationRequestListener{{Name: "CONTROLLER", Host: "localhost", Port: 9093}}
 	c := controller.New(controller.Config{
-		Env:     decide.Env{ClusterID: "lkc", NodeID: 1, NumPartitions: 1, ReplicationFactor: 1, DeleteTopics: true},
-		MaxIdle: -1, Registration: registration,
+		Env:          decide.Env{ClusterID: "lkc", NodeID: 1, NumPartitions: 1, ReplicationFactor: 1, DeleteTopics: true},
+		Registration: registration,
 	}, n.log, m, zerolog.Nop())
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 2)
