@@ -25,10 +25,13 @@ func frameSize(p []byte) int32 { return int32(binary.BigEndian.Uint32(p)) }
 // frame is a request's bytes without the size, and what is to be given back
 // when they are done with.
 type frame struct {
-	bytes        []byte
-	discard      int     // bytes of the read buffer that the frame lies in
-	buf          *[]byte // nil where the frame lies in the read buffer
-	small, large int64   // held of the budgets
+	bytes   []byte
+	discard int     // bytes of the read buffer that the frame lies in
+	buf     *[]byte // nil where the frame lies in the read buffer
+
+	// Held of the budgets: eager or one of the steps, and large.
+	eager, step, large int64
+	class              int // of the step
 }
 
 // release gives everything back; the bytes must not be used any more.
@@ -40,8 +43,11 @@ func (c *Conn) release(f *frame) {
 	if f.buf != nil {
 		putBuffer(f.buf)
 	}
-	if f.small > 0 {
-		c.server.cfg.Memory.small.release(f.small)
+	if f.eager > 0 {
+		c.server.cfg.Memory.eager.release(f.eager)
+	}
+	if f.step > 0 {
+		c.server.cfg.Memory.steps[f.class].release(f.step)
 	}
 	if f.large > 0 {
 		c.server.cfg.Memory.large.release(f.large)
@@ -92,18 +98,16 @@ func (c *Conn) nextFrame(ctx context.Context, f *frame) error {
 
 // readLarge reads a frame of n bytes that does not fit the read buffer.
 func (c *Conn) readLarge(ctx context.Context, f *frame, n int) error {
-	var err error
 	first := min(n, maxPooled)
-	if f.small, err = c.server.cfg.Memory.small.acquire(ctx, int64(classSize(class(first)))); err != nil {
-		f.small = 0
-		return err
+	size := int64(classSize(class(first)))
+	var err error
+	if c.server.cfg.Memory.eager.tryAcquire(size) {
+		f.eager = size
+		err = c.readEager(ctx, f, n, first)
+	} else {
+		err = c.readInSteps(ctx, f, n, first)
 	}
-	if err := c.setFrameDeadline(ctx, n); err != nil {
-		return err
-	}
-	f.buf = getBuffer(first)
-	f.bytes = *f.buf
-	if _, err := io.ReadFull(c.reader, f.bytes); err != nil {
+	if err != nil {
 		return err
 	}
 	if n == first {
@@ -128,6 +132,44 @@ func (c *Conn) readLarge(ctx context.Context, f *frame, n int) error {
 		if _, err := io.ReadFull(c.reader, f.bytes[have:]); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// readEager reads the first bytes of a frame of n into a buffer of their size.
+func (c *Conn) readEager(ctx context.Context, f *frame, n, first int) error {
+	if err := c.setFrameDeadline(ctx, n); err != nil {
+		return err
+	}
+	f.buf = getBuffer(first)
+	f.bytes = *f.buf
+	_, err := io.ReadFull(c.reader, f.bytes)
+	return err
+}
+
+// readInSteps reads the first bytes of a frame of n into a buffer that grows
+// as they arrive.
+func (c *Conn) readInSteps(ctx context.Context, f *frame, n, first int) error {
+	for have, next := 0, 1; have < first; next++ {
+		held, err := c.server.cfg.Memory.steps[next].acquire(ctx, int64(classSize(next)))
+		if err != nil {
+			return err
+		}
+		grown := getBuffer(min(first, classSize(next)))
+		copy(*grown, f.bytes)
+		if f.buf != nil {
+			putBuffer(f.buf)
+			c.server.cfg.Memory.steps[f.class].release(f.step)
+		}
+		f.buf, f.bytes, f.step, f.class = grown, *grown, held, next
+		// Waiting for memory is not the client's slowness.
+		if err := c.setFrameDeadline(ctx, n); err != nil {
+			return err
+		}
+		if _, err := io.ReadFull(c.reader, f.bytes[have:]); err != nil {
+			return err
+		}
+		have = len(f.bytes)
 	}
 	return nil
 }

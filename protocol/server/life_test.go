@@ -66,6 +66,7 @@ func TestStop(t *testing.T) {
 				close(parked)
 			}
 			<-ctx.Done()
+			time.Sleep(20 * time.Millisecond) // the reader has ended before
 			return Answer{Response: req.Body.ResponseKind()}
 		}}
 	}), metadata(empty))

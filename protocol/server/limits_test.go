@@ -135,7 +135,9 @@ func TestClaimedSizeAllocatesNothing(t *testing.T) {
 		p := connect(t, addr)
 		_, _ = p.Write(append(binary.BigEndian.AppendUint32(nil, 100<<20), make([]byte, 100)...))
 	}
-	for s.Connections() < 20 {
+	p := connect(t, addr)
+	_, _ = p.Write(append(binary.BigEndian.AppendUint32(nil, 100<<20), make([]byte, 2<<20)...))
+	for s.Connections() < 21 {
 		runtime.Gosched()
 	}
 	time.Sleep(50 * time.Millisecond) // let a reader that is wrong allocate
@@ -173,6 +175,27 @@ func TestMemory(t *testing.T) {
 	<-handling
 	release <- struct{}{}
 	second.expect(2)
+}
+
+// Clients that claim large requests and send nothing of them take nothing from
+// others, however many there are.
+func TestStalledFramesDisturbNobody(t *testing.T) {
+	s, addr := start(t, Config{Memory: NewMemory(16 << 20)}, metadata(empty), produce(empty))
+	for range 30 {
+		p := connect(t, addr)
+		_, _ = p.Write(append(binary.BigEndian.AppendUint32(nil, 1<<20), make([]byte, 5<<10)...))
+	}
+	for s.Connections() < 30 {
+		runtime.Gosched()
+	}
+	large := kmsg.NewPtrProduceRequest()
+	large.Version = 9
+	large.Topics = []kmsg.ProduceRequestTopic{{Partitions: []kmsg.ProduceRequestTopicPartition{{Records: make([]byte, 900<<10)}}}}
+	p := connect(t, addr)
+	for id := range int32(20) {
+		p.send(id, large)
+		p.expect(id)
+	}
 }
 
 func TestBufferClasses(t *testing.T) {

@@ -15,27 +15,38 @@ const defaultMemory = 512 << 20
 // queued.max.request.bytes does. Whoever finds it used up waits, which stops
 // its connection from being read.
 //
-// There are three budgets, taken in this order by one request, so that nobody
-// who holds a later one waits for an earlier one:
+// There are several budgets, taken in this order by one request, so that
+// nobody who holds a later one waits for an earlier one:
 //
-//	small    the buffer of a request, or the first MiB of a larger one
+//	eager    the buffer of a request, or the first MiB of a larger one, at once
+//	steps    the same where eager is used up: a buffer of 16 KiB, exchanged for
+//	         one four times as large each time that it has been filled
 //	large    the rest of a request above 1 MiB, taken for the whole of it once
 //	         its first MiB has come: a claimed length alone takes nothing here
 //	decode   what decoding is expected to allocate, where that is much
 //
+// Nobody waits for eager. So clients that claim a MiB and then send nothing can
+// use it up, and all that it does to others is that their buffers grow as their
+// bytes arrive.
+//
 // Requests up to smallFrame are read inside the connection's own read buffer
 // and take no budget: heartbeats get through when producers have used up all.
 type Memory struct {
-	small, large, decode budget
+	eager, large, decode budget
+	steps                [classes]budget // by class; the first is not used
 }
 
-// NewMemory shares bytes out over the three budgets.
+// NewMemory shares bytes out over the budgets.
 func NewMemory(bytes int64) *Memory {
-	return &Memory{
-		small:  newBudget(max(bytes/4, maxPooled)),
+	m := &Memory{
+		eager:  newBudget(bytes / 8),
 		large:  newBudget(max(bytes/2, maxPooled)),
 		decode: newBudget(max(bytes/4, maxPooled)),
 	}
+	for c := range m.steps {
+		m.steps[c] = newBudget(max(bytes/32, int64(classSize(c))))
+	}
+	return m
 }
 
 // budget is a number of bytes. A request for more than all of it gets all of it.
@@ -50,6 +61,9 @@ func (b budget) acquire(ctx context.Context, n int64) (int64, error) {
 	n = min(n, b.size)
 	return n, b.sem.Acquire(ctx, n)
 }
+
+// tryAcquire does not wait, and takes all of n or nothing.
+func (b budget) tryAcquire(n int64) bool { return n <= b.size && b.sem.TryAcquire(n) }
 
 func (b budget) release(n int64) { b.sem.Release(n) }
 
