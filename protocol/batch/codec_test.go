@@ -92,8 +92,8 @@ func TestDecompress(t *testing.T) {
 		{"zstd wide window", CodecZstd, zstdStream(t, large, zstd.WithWindowSize(64<<20)), large},
 		{
 			"zstd narrow, then wide", CodecZstd,
-			append(zstdStream(t, small), zstdStream(t, small, zstd.WithWindowSize(64<<20), zstd.WithSingleSegment(false))...),
-			append(append([]byte(nil), small...), small...),
+			append(zstdStream(t, small), zstdStream(t, large, zstd.WithWindowSize(64<<20))...),
+			append(append([]byte(nil), small...), large...),
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -116,6 +116,10 @@ func TestDecompress(t *testing.T) {
 func TestDecompressRefuses(t *testing.T) {
 	text := payload(300_000)
 	frame := lz4Frame(t, text, lz4.BlockSizeOption(lz4.Block64Kb), lz4.ChecksumOption(false))
+	s2Only := append([]byte{12}, "\x0cabcd\x01\x04\x01\x00"...) // abcd, abcd copied, the copy repeated
+	if _, err := s2.Decode(nil, s2Only); err != nil {
+		t.Fatal(err)
+	}
 	block := func(claim uint64, elements ...byte) []byte {
 		return append(binary.AppendUvarint(nil, claim), elements...)
 	}
@@ -130,7 +134,7 @@ func TestDecompressRefuses(t *testing.T) {
 		{"snappy nothing", CodecSnappy, []byte{0x80}},
 		{"snappy claims 4 GiB", CodecSnappy, block(1<<32-1, 0, 'a')},
 		{"snappy claims too much", CodecSnappy, block(100, 0, 'a')},
-		{"snappy is S2", CodecSnappy, s2.EncodeBest(nil, bytes.Repeat([]byte("0123456789abcdef"), 400))},
+		{"snappy is S2", CodecSnappy, s2Only},
 		{"snappy copies from nowhere", CodecSnappy, block(5, 0, 'a', 0x01, 9)},
 		{"xerial cut header", CodecSnappy, xerialMagic},
 		{"xerial cut length", CodecSnappy, append(xerial(text), 0, 0)},
@@ -163,6 +167,17 @@ func TestDecompressRefuses(t *testing.T) {
 				t.Errorf("%s cut to %d of %d: %v", codec, n, len(packed), err)
 			}
 		}
+	}
+}
+
+// A snappy block that claims a GiB allocates nothing.
+func TestSnappyClaim(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := Decompress(CodecSnappy, nil, append(binary.AppendUvarint(nil, 1<<30), 0, 'a'), 1<<31)
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, ErrCodec) || n > 1<<20 {
+		t.Fatalf("%d bytes allocated, error %v", n, err)
 	}
 }
 

@@ -156,6 +156,38 @@ func TestMaxTimestampIsCorrected(t *testing.T) {
 	}
 }
 
+// The type is set even where the maximum is right already.
+func TestTimestampType(t *testing.T) {
+	for _, appendTime := range []bool{false, true} {
+		o := options()
+		o.AppendTime = appendTime
+		r, err := Validate(build(t, Options{AppendTime: !appendTime}, Record{Timestamp: now}), o)
+		if err != nil || r.Batch.IsAppendTime() != appendTime || r.Batch.CheckCRC() != nil {
+			t.Errorf("%v: %+v, %v", appendTime, r, err)
+		}
+	}
+}
+
+// Short records and few bytes left: wherever a record ends in the window.
+func TestSmallRecords(t *testing.T) {
+	for _, codec := range codecs {
+		b := raw(t, codec, 1, appendRecord(nil, &Record{Timestamp: 5000}, 0))
+		if r, err := Validate(b, options()); err != nil || r.MaxTimestampMs != 5000 {
+			t.Errorf("%s: %+v, %v", codec, r, err)
+		}
+		for _, n := range []int{1, 2, 63, 64, 65, 100, 8191, 8192, 8193, 20_000} {
+			b := build(t, Options{Codec: codec}, make([]Record, n)...)
+			if _, err := Validate(b, options()); err != nil {
+				t.Errorf("%s, %d records: %v", codec, n, err)
+			}
+			count := 0
+			if err := b.Each(func(Record) error { count++; return nil }); err != nil || count != n {
+				t.Errorf("%s: %d of %d records: %v", codec, count, n, err)
+			}
+		}
+	}
+}
+
 func TestTimestampsBelowNone(t *testing.T) {
 	r, err := Validate(build(t, Options{}, Record{Timestamp: -2}), options())
 	if err != nil || r.Batch.MaxTimestamp() != -1 {

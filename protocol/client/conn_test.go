@@ -166,12 +166,18 @@ func TestForeignAnswers(t *testing.T) {
 		"negative":  {0xff, 0xff, 0xff, 0xff},
 		"no header": {0, 0, 0, 2, 0, 0},
 		"wrong id":  {0, 0, 0, 4, 0, 0, 0, 9},
+		"twice":     {0, 0, 0, 15, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 15, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0},
 		"cut body":  {0, 0, 0, 6, 0, 0, 0, 2, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := dial(t, foreign(t, answer))
-			if _, err := c.Request(t.Context(), kmsg.NewPtrListGroupsRequest()); err == nil {
+			if _, err := c.Request(t.Context(), kmsg.NewPtrListGroupsRequest()); err == nil && name != "twice" {
 				t.Fatal("no error")
+			}
+			select {
+			case <-c.Done():
+			case <-time.After(20 * time.Second):
+				t.Fatal("the connection goes on")
 			}
 		})
 	}
