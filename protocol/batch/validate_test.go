@@ -171,9 +171,11 @@ func TestTimestampType(t *testing.T) {
 // Short records and few bytes left: wherever a record ends in the window.
 func TestSmallRecords(t *testing.T) {
 	for _, codec := range codecs {
-		b := raw(t, codec, 1, appendRecord(nil, &Record{Timestamp: 5000}, 0))
-		if r, err := Validate(b, options()); err != nil || r.MaxTimestampMs != 5000 {
-			t.Errorf("%s: %+v, %v", codec, r, err)
+		for n := range 20 {
+			b := raw(t, codec, 1, appendRecord(nil, &Record{Timestamp: 5000, Value: make([]byte, n)}, 0))
+			if r, err := Validate(b, options()); err != nil || r.MaxTimestampMs != 5000 {
+				t.Errorf("%s, %d bytes: %+v, %v", codec, n, r, err)
+			}
 		}
 		for _, n := range []int{1, 2, 63, 64, 65, 100, 8191, 8192, 8193, 20_000} {
 			b := build(t, Options{Codec: codec}, make([]Record, n)...)
