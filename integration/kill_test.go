@@ -139,7 +139,12 @@ func isCanceled(err error) bool { return strings.Contains(err.Error(), context.C
 // waitForMore waits for n further acknowledgements.
 func (w *writer) waitForMore(t *testing.T, n int) {
 	t.Helper()
-	ctx := within(t, startTimeout)
+	w.waitWithin(t, n, startTimeout)
+}
+
+func (w *writer) waitWithin(t *testing.T, n int, timeout time.Duration) {
+	t.Helper()
+	ctx := within(t, timeout)
 	w.mu.Lock()
 	want := w.total + n
 	w.mu.Unlock()
@@ -156,7 +161,7 @@ func (w *writer) waitForMore(t *testing.T, n int) {
 		select {
 		case <-w.more:
 		case <-ctx.Done():
-			t.Fatalf("%d of %d records acknowledged after %s", total, want, startTimeout)
+			t.Fatalf("%d of %d records acknowledged after %s", total, want, timeout)
 		}
 	}
 }

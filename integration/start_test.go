@@ -63,8 +63,10 @@ func TestSecondStart(t *testing.T) {
 	n := startNode(t)
 	refuses(t, 1, []string{"server", n.config(), "--override", "listeners=PLAINTEXT://localhost:0,CONTROLLER://localhost:" + freePort(t)}, n.data())
 	second := newNode(t)
-	refuses(t, 1, []string{"server", second.config(), "--override", "listeners=PLAINTEXT://" + n.address + ",CONTROLLER://localhost:" + freePort(t)},
-		strings.TrimPrefix(n.address, "localhost:"), "address already in use")
+	second.address = n.address
+	second.configure(freePort(t))
+	refuses(t, 1, []string{"server", second.config()}, n.address, "address already in use")
+	refuses(t, 2, []string{"server", "--dev", "--data", t.TempDir(), "--listen", n.address}, n.address, "in use")
 	if !answers(n.address) {
 		t.Error("the first node does not answer any more")
 	}

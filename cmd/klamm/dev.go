@@ -117,7 +117,7 @@ func devConfig(data, listen string, overrides []string) (*config.Config, error) 
 }
 
 // splitListen reads HOST:PORT. Port 0 becomes a free one, since the address is
-// told to clients before the node binds it.
+// told to clients before the node binds it; one that is taken is an error.
 func splitListen(listen string) (host string, port int, err error) {
 	host, text, err := net.SplitHostPort(listen)
 	if err == nil {
@@ -126,10 +126,12 @@ func splitListen(listen string) (host string, port int, err error) {
 	if err != nil || port < 0 || port > 65535 {
 		return "", 0, fmt.Errorf("--listen %q: valid is HOST:PORT, such as localhost:9092", listen)
 	}
-	if port == 0 {
-		port, err = freePort(host, 0)
+	free, err := freePort(host, port)
+	if err == nil && port != 0 && free != port {
+		// The node would say so too, after it has done everything else.
+		err = fmt.Errorf("--listen %s: the port is in use; give another one, or 0 for any", listen)
 	}
-	return host, port, err
+	return host, free, err
 }
 
 // freePort gives the wanted port if it can be bound, else a free one. Somebody
