@@ -21,6 +21,9 @@ func many(t testing.TB, codec Codec, n int) Batch {
 
 // Validating allocates nothing per record, and for plain batches nothing at all.
 func TestValidateAllocations(t *testing.T) {
+	if underRace {
+		t.Skip("pools are not what they are")
+	}
 	o := options()
 	o.Compacted = true
 	for _, codec := range codecs {
@@ -42,6 +45,9 @@ func TestValidateAllocations(t *testing.T) {
 }
 
 func TestEachAllocations(t *testing.T) {
+	if underRace {
+		t.Skip("pools are not what they are")
+	}
 	for _, codec := range codecs {
 		b := many(t, codec, 1000)
 		n := testing.AllocsPerRun(20, func() {
