@@ -137,7 +137,7 @@ func TestFetchAnswers(t *testing.T) {
 // within the limits.
 func TestFetchLimits(t *testing.T) {
 	w := newDataWorld(t)
-	id := w.topic("t", 1, 2)
+	w.topic("t", 1, 2)
 	for _, partition := range []int32{0, 0, 1} {
 		req := produceRequest(13, acksOne, "t", plainBatch(100))
 		req.Topics[0].Partitions[0].Partition = partition
@@ -165,7 +165,6 @@ func TestFetchLimits(t *testing.T) {
 			t.Errorf("limits %d and %d: %d and %d batches, want %d and %d", tc.max, tc.partition, a, b, tc.first, tc.second)
 		}
 	}
-	_ = id
 }
 
 func TestFetchListedTwice(t *testing.T) {

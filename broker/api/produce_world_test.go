@@ -218,8 +218,9 @@ func plainBatch(records int) []byte { return builtBatch(records, batch.Options{}
 
 func builtBatch(records int, opts batch.Options) []byte {
 	b := batch.NewBuilder(opts)
+	now := time.Now().UnixMilli() // once, so that equal batches have equal sizes
 	for i := range records {
-		b.Append(batch.Record{Key: []byte("key"), Value: []byte("value"), Timestamp: time.Now().UnixMilli() + int64(i)})
+		b.Append(batch.Record{Key: []byte("key"), Value: []byte("value"), Timestamp: now + int64(i)})
 	}
 	built, err := b.Build()
 	if err != nil {

@@ -55,6 +55,9 @@ func (p *Partition) Flush(a Appended) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.unflushedFrom == Never {
+		return nil // another request's flush covered it, or the leadership is over
+	}
 	if flushed := log.FlushedTo(); flushed >= p.unflushedTo {
 		p.unflushedFrom = Never
 	} else {

@@ -173,6 +173,8 @@ func (p *Partition) become(after *metadata.Partition, act action, log Log, check
 	case actionFollow:
 		p.role = roleFollower
 		p.followers = nil
+		// What it appended may be truncated now, so no sync will reach its end.
+		p.unflushedFrom, p.unflushedTo = Never, 0
 		p.waiters.wakeAll()
 	case actionUpdate:
 	default:

@@ -118,6 +118,24 @@ func TestFlushBeforeCommit(t *testing.T) {
 	wantCommitted(t, p, b, true, protocol.None)
 }
 
+// TestUnflushedAfterLeadership: what was to be synced under a leadership that is
+// over holds nothing back under the next one, which may have a shorter log.
+func TestUnflushedAfterLeadership(t *testing.T) {
+	log := &fakeLog{flushDue: true}
+	p := leading(log, TopicConfig{}, 1)
+	a := mustAppend(t, p, 5)
+	p.become(registration(2, 1, 1, 2), actionFollow, log, 0)
+	log.leo, log.flushDue = 2, false // truncated
+	p.become(registration(1, 2, 1), actionLead, log, 0)
+	mustAppend(t, p, 1)
+	wantHighWatermark(t, p, log, 3)
+	if err := p.Flush(a); err != nil { // whoever still waits for the old one
+		t.Fatal(err)
+	}
+	wantHighWatermark(t, p, log, 3)
+	wantCommitted(t, p, a, false, protocol.ErrNotLeaderForPartition)
+}
+
 // TestFollowerOfAnEarlierEpoch: what a replica fetched under an earlier
 // leadership says nothing about what it has now.
 func TestFollowerOfAnEarlierEpoch(t *testing.T) {

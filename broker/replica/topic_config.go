@@ -29,6 +29,8 @@ type TopicConfig struct {
 	TimestampBeforeMs, TimestampAfterMs int64
 	// Compacted topics want a key in every record (cleanup.policy).
 	Compacted bool
+	// Deletes: old records may go, and clients may ask for it (cleanup.policy).
+	Deletes bool
 	// Recompress rewrites batches of another codec to Codec, at Level where the
 	// codec has levels (compression.type). False keeps the producer's.
 	Recompress bool
