@@ -22,6 +22,10 @@ type Delta struct {
 	byID        *btree.BTreeG[idEntry]
 	configs     *btree.BTreeG[configEntry]
 	placements  *btree.BTreeG[placement]
+	quotas      *btree.BTreeG[quotaEntry]
+	acls        *btree.BTreeG[*record.AccessControlEntry]
+	scram       *btree.BTreeG[*record.UserScramCredential]
+	tokens      *btree.BTreeG[*record.DelegationToken]
 
 	edits map[protocol.UUID]*topicEdit // topics that may still be written in place
 
@@ -62,6 +66,10 @@ func NewDelta(img *Image) *Delta {
 		byID:        img.byID.edit(),
 		configs:     img.configs.edit(),
 		placements:  img.placements.edit(),
+		quotas:      img.quotas.edit(),
+		acls:        img.acls.edit(),
+		scram:       img.scram.edit(),
+		tokens:      img.tokens.edit(),
 		edits:       make(map[protocol.UUID]*topicEdit),
 	}
 }
@@ -108,6 +116,28 @@ func (d *Delta) Replay(rec record.Record) error {
 	case *record.ProducerIDs:
 		d.next.nextProducerID = r.NextProducerID
 		return nil
+	case *record.ClientQuota:
+		d.setQuota(r)
+		return nil
+	case *record.AccessControlEntry:
+		d.acls.Set(r)
+		return nil
+	case *record.RemoveAccessControlEntry:
+		return d.removeACL(r)
+	case *record.UserScramCredential:
+		d.scram.Set(r)
+		return nil
+	case *record.RemoveUserScramCredential:
+		d.removeScram(r)
+		return nil
+	case *record.DelegationToken:
+		d.tokens.Set(r)
+		return nil
+	case *record.RemoveDelegationToken:
+		d.removeToken(r)
+		return nil
+	case *record.ZKMigrationState:
+		return nil // logs that began under ZooKeeper hold some; that is over
 	case *record.NoOp, *record.BeginTransaction, *record.EndTransaction, *record.AbortTransaction:
 		return nil // they move the log, not the image
 	}
@@ -129,6 +159,10 @@ func (d *Delta) Apply(offset int64, epoch protocol.ControllerEpoch, timestampMs 
 	img.byID = freeze(d.byID)
 	img.configs = freeze(d.configs)
 	img.placements = freeze(d.placements)
+	img.quotas = freeze(d.quotas)
+	img.acls = freeze(d.acls)
+	img.scram = freeze(d.scram)
+	img.tokens = freeze(d.tokens)
 	clear(d.edits) // the image holds those topics now
 	return &img
 }

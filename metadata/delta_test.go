@@ -91,6 +91,7 @@ func TestReplayNamesWhatDoesNotFit(t *testing.T) {
 		{&record.BrokerRegistrationChange{BrokerID: 1, BrokerEpoch: 4}, "registered with epoch 5, the record has 4"},
 		{&record.UnregisterBroker{BrokerID: 1, BrokerEpoch: 4}, "registered with epoch 5"},
 		{&record.ClearELR{TopicName: "zz"}, `topic "zz" is unknown`},
+		{&record.RemoveAccessControlEntry{ACLID: uuid(9)}, "is unknown"},
 	} {
 		err := NewDelta(img).Replay(c.rec)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -178,7 +179,7 @@ func drawRecord(t *rapid.T, d *Delta, nextTopic *byte) record.Record {
 		}
 		return out
 	}
-	kind := rapid.IntRange(0, 6).Draw(t, "kind")
+	kind := rapid.IntRange(0, 9).Draw(t, "kind")
 	if len(topics) == 0 && kind < 4 {
 		kind = 4
 	}
@@ -210,9 +211,51 @@ func drawRecord(t *rapid.T, d *Delta, nextTopic *byte) record.Record {
 			rec.Value = &value
 		}
 		return rec
+	case 6:
+		return drawQuota(t)
+	case 7:
+		return drawCredential(t)
+	case 8:
+		return drawACL(t, now)
 	default:
 		return &record.FeatureLevel{Name: fmt.Sprint("f", rapid.IntRange(0, 2).Draw(t, "feature")), Level: int16(rapid.IntRange(0, 2).Draw(t, "level"))}
 	}
+}
+
+func drawQuota(t *rapid.T) record.Record {
+	q := &record.ClientQuota{Key: fmt.Sprint("q", rapid.IntRange(0, 2).Draw(t, "key"))}
+	for _, kind := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"user", "client-id"}), 1, 2, rapid.ID).Draw(t, "types") {
+		part := record.QuotaEntity{Type: kind}
+		if rapid.Bool().Draw(t, "named") {
+			name := rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "name")
+			part.Name = &name
+		}
+		q.Entity = append(q.Entity, part)
+	}
+	if q.Remove = rapid.Bool().Draw(t, "remove"); !q.Remove {
+		q.Value = float64(rapid.IntRange(1, 5).Draw(t, "value"))
+	}
+	return q
+}
+
+func drawCredential(t *rapid.T) record.Record {
+	name := rapid.SampledFrom([]string{"u", "v"}).Draw(t, "user")
+	mechanism := rapid.Int8Range(1, 2).Draw(t, "mechanism")
+	return rapid.SampledFrom([]record.Record{
+		&record.UserScramCredential{Name: name, Mechanism: mechanism, Salt: []byte{1}, Iterations: rapid.Int32Range(4096, 4099).Draw(t, "iterations")},
+		&record.RemoveUserScramCredential{Name: name, Mechanism: mechanism},
+		&record.DelegationToken{TokenID: name, Owner: "User:" + name, MaxTimestampMs: int64(mechanism)},
+		&record.RemoveDelegationToken{TokenID: name},
+		&record.ZKMigrationState{State: mechanism},
+	}).Draw(t, "record")
+}
+
+func drawACL(t *rapid.T, now *Image) record.Record {
+	id := uuid(rapid.ByteRange(1, 5).Draw(t, "acl"))
+	if _, ok := now.ACL(id); ok && rapid.Bool().Draw(t, "remove") {
+		return &record.RemoveAccessControlEntry{ACLID: id}
+	}
+	return &record.AccessControlEntry{ACLID: id, ResourceName: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "resource")}
 }
 
 func checkPlacements(t *rapid.T, img *Image) {

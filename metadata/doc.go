@@ -1,5 +1,5 @@
 // Package metadata is the cluster as a value: brokers, topics, partitions,
-// configs and features at one offset of the metadata log.
+// configs, features, quotas and credentials at one offset of the metadata log.
 //
 // An Image is what the log says up to its offset. It never changes once it is
 // published, so readers share the pointer and take no lock. A Delta is an image

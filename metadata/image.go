@@ -87,6 +87,10 @@ type Image struct {
 	byID        table[idEntry]
 	configs     table[configEntry]
 	placements  table[placement]
+	quotas      table[quotaEntry]
+	acls        table[*record.AccessControlEntry]
+	scram       table[*record.UserScramCredential]
+	tokens      table[*record.DelegationToken]
 }
 
 type featureEntry struct {
@@ -140,6 +144,10 @@ func Empty() *Image {
 		byID:           newTable(func(a, b idEntry) bool { return bytes.Compare(a.id[:], b.id[:]) < 0 }),
 		configs:        newTable(func(a, b configEntry) bool { return a.resource.compare(b.resource) < 0 }),
 		placements:     newTable(placement.less),
+		quotas:         newTable(func(a, b quotaEntry) bool { return a.entity.compare(b.entity) < 0 }),
+		acls:           newTable(aclLess),
+		scram:          newTable(scramLess),
+		tokens:         newTable(tokenLess),
 	}
 }
 

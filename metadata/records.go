@@ -15,11 +15,13 @@ const MetadataVersion = "metadata.version"
 
 // Records yields the records that rebuild the image from Empty, in the order of
 // Kafka's snapshots: features (metadata.version first), brokers, controllers,
-// topics with their partitions, configs, producer ids.
+// topics with their partitions, configs, client quotas, producer ids, ACLs, SCRAM
+// credentials, delegation tokens.
 func (img *Image) Records() iter.Seq[record.Record] {
 	return func(yield func(record.Record) bool) {
 		_ = img.featureRecords(yield) && img.nodeRecords(yield) && img.topicRecords(yield) &&
-			img.configRecords(yield) && img.producerIDRecord(yield)
+			img.configRecords(yield) && img.quotaRecords(yield) && img.producerIDRecord(yield) &&
+			img.aclRecords(yield) && img.scramRecords(yield) && img.tokenRecords(yield)
 	}
 }
 

@@ -3,6 +3,7 @@ package replay
 import (
 	"fmt"
 	"hash/maphash"
+	"strconv"
 
 	"github.com/klamm/klamm/metadata"
 	"github.com/klamm/klamm/metadata/record"
@@ -86,6 +87,20 @@ func identify(rec record.Record) identity {
 	case *record.Config:
 		key.number, key.name, key.key = int64(rec.ResourceType), rec.ResourceName, rec.Name
 	case *record.ProducerIDs:
+	case *record.ClientQuota:
+		for _, part := range rec.Entity {
+			key.name += strconv.Quote(part.Type)
+			if part.Name != nil {
+				key.name += "=" + strconv.Quote(*part.Name)
+			}
+		}
+		key.key = rec.Key
+	case *record.AccessControlEntry:
+		key.id = rec.ACLID
+	case *record.UserScramCredential:
+		key.number, key.name = int64(rec.Mechanism), rec.Name
+	case *record.DelegationToken:
+		key.name = rec.TokenID
 	default:
 		panic(fmt.Sprintf("replay: an image yields a %s, which has no identity here", record.Name(rec)))
 	}
@@ -106,6 +121,14 @@ func removal(rec record.Record) record.Record {
 		return &record.RemoveTopic{TopicID: rec.TopicID}
 	case *record.Config:
 		return &record.Config{ResourceType: rec.ResourceType, ResourceName: rec.ResourceName, Name: rec.Name}
+	case *record.ClientQuota:
+		return &record.ClientQuota{Entity: rec.Entity, Key: rec.Key, Remove: true}
+	case *record.AccessControlEntry:
+		return &record.RemoveAccessControlEntry{ACLID: rec.ACLID}
+	case *record.UserScramCredential:
+		return &record.RemoveUserScramCredential{Name: rec.Name, Mechanism: rec.Mechanism}
+	case *record.DelegationToken:
+		return &record.RemoveDelegationToken{TokenID: rec.TokenID}
 	}
 	return nil // partitions go with their topic
 }

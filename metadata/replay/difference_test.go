@@ -21,7 +21,7 @@ func step(rng *rand.Rand, img *metadata.Image) []record.Record {
 	topic, exists := img.Topic(name)
 	broker, registered := img.Broker(protocol.NodeID(n))
 	value := fmt.Sprint(rng.IntN(3))
-	switch pick := rng.IntN(9); {
+	switch pick := rng.IntN(13); {
 	case pick == 0:
 		return []record.Record{&record.FeatureLevel{Name: name, Level: int16(rng.IntN(3))}}
 	case pick == 1:
@@ -46,6 +46,23 @@ func step(rng *rand.Rand, img *metadata.Image) []record.Record {
 		return []record.Record{c}
 	case pick == 8:
 		return []record.Record{&record.ProducerIDs{NextProducerID: img.NextProducerID() + 1000}}
+	case pick == 9:
+		return []record.Record{&record.ClientQuota{
+			Entity: []record.QuotaEntity{{Type: "user", Name: &name}}, Key: value, Value: float64(n), Remove: n == 0,
+		}}
+	case pick == 10:
+		id := protocol.UUID{15: byte(n)}
+		if _, ok := img.ACL(id); ok {
+			return []record.Record{&record.RemoveAccessControlEntry{ACLID: id}}
+		}
+		return []record.Record{&record.AccessControlEntry{ACLID: id, ResourceName: value}}
+	case pick == 11 && n < 3:
+		return []record.Record{&record.RemoveUserScramCredential{Name: value, Mechanism: 1}, &record.RemoveDelegationToken{TokenID: value}}
+	case pick == 11:
+		return []record.Record{
+			&record.UserScramCredential{Name: value, Mechanism: 1, Iterations: int32(n)},
+			&record.DelegationToken{TokenID: value, Owner: name},
+		}
 	case !exists:
 		return []record.Record{
 			&record.Topic{Name: name, TopicID: protocol.UUID{0: byte(rng.IntN(255)), 1: byte(rng.IntN(255)), 15: byte(n)}},

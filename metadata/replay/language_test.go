@@ -100,8 +100,8 @@ func parseRecord(t testing.TB, line string) (record.Record, record.Control) {
 		return &record.EndTransaction{}, nil
 	case "abort":
 		return &record.AbortTransaction{}, nil
-	case "acl": // known to the codec, not to an image
-		return &record.AccessControlEntry{ACLID: id(t, args[0])}, nil
+	case "remove-acl": // of one that is not there
+		return &record.RemoveAccessControlEntry{ACLID: id(t, args[0])}, nil
 	case "leader":
 		return nil, &record.LeaderChange{LeaderID: protocol.NodeID(number(t, args[0]))}
 	case "kraft":
