@@ -31,6 +31,13 @@ type LogConfig struct {
 	// for a flush before it is answered. 1 makes every answer durable; the
 	// default leaves it to the page cache and the other replicas. flush.messages.
 	FlushMessages int64
+	// RetentionMs is the age in ms beyond which records may go, −1 for never: less
+	// means less disk, and less time for a reader that fell behind. The caller
+	// sets it to −1 where the topic's policy is not to delete. retention.ms.
+	RetentionMs int64
+	// RetentionBytes is the size that stays when older segments go; −1 for no
+	// bound. −1 likewise without the policy. retention.bytes.
+	RetentionBytes int64
 	// ProducerIDExpirationMs is how long in ms a silent producer's sequence is
 	// remembered. producer.id.expiration.ms.
 	ProducerIDExpirationMs int64
@@ -44,6 +51,8 @@ func DefaultLogConfig() LogConfig {
 		IndexIntervalBytes:     4096,
 		SegmentIndexBytes:      10 << 20,
 		FlushMessages:          math.MaxInt64,
+		RetentionMs:            (7 * 24 * time.Hour).Milliseconds(),
+		RetentionBytes:         -1,
 		ProducerIDExpirationMs: (24 * time.Hour).Milliseconds(),
 	}
 }

@@ -195,3 +195,5 @@ func readFile(t testing.TB, fs vfs.FS, path ...string) []byte {
 	check(t, err)
 	return data
 }
+
+func producerOf(id int64) *batch.Producer { return &batch.Producer{ID: id} }

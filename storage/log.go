@@ -156,6 +156,10 @@ func (l *Log) HasOpenTransaction(producerID int64) bool {
 func (l *Log) Size() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.sizeLocked()
+}
+
+func (l *Log) sizeLocked() int64 {
 	var size int64
 	for _, s := range l.segments {
 		size += s.size

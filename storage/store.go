@@ -42,6 +42,9 @@ type StoreConfig struct {
 	RecoveryPointInterval time.Duration
 	LogStartInterval      time.Duration
 	HighWatermarkInterval time.Duration
+	// RetentionInterval is the time between two passes of retention: less frees
+	// disk sooner, more spares a look at every log. log.retention.check.interval.ms.
+	RetentionInterval time.Duration
 	// ExpireInterval is the time between two searches for silent producers.
 	// producer.id.expiration.check.interval.ms.
 	ExpireInterval time.Duration
@@ -55,6 +58,7 @@ func DefaultStoreConfig() StoreConfig {
 		RecoveryThreads: 2, DeleteDelay: time.Minute,
 		RecoveryPointInterval: time.Minute, LogStartInterval: time.Minute,
 		HighWatermarkInterval: 5 * time.Second, ExpireInterval: 10 * time.Minute,
+		RetentionInterval: 5 * time.Minute,
 	}
 }
 

@@ -4,16 +4,24 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/klamm/klamm/protocol"
 )
 
 // Run does what the logs need done in the background until ctx ends: it syncs
-// closed segments, writes the checkpoints, forgets silent producers and
-// removes deleted logs. highWatermarks is asked for what to checkpoint; nil:
-// nothing. It never fails: what fails takes its directory offline.
+// closed segments, writes the checkpoints, forgets silent producers, removes
+// deleted logs and what retention does not keep. highWatermarks is asked for
+// what to checkpoint, and for what retention may look at; nil: nothing. It never
+// fails: what fails takes its directory offline.
 func (s *Store) Run(ctx context.Context, highWatermarks func() iter.Seq2[protocol.TopicPartition, int64]) error {
+	var group sync.WaitGroup
+	defer group.Wait()
+	if highWatermarks != nil {
+		// On its own: removing large files must not hold up the checkpoints.
+		group.Go(func() { s.runRetention(ctx, highWatermarks) })
+	}
 	recovery := newTicker(s.cfg.RecoveryPointInterval)
 	defer recovery.Stop()
 	starts := newTicker(s.cfg.LogStartInterval)
@@ -46,6 +54,19 @@ func (s *Store) Run(ctx context.Context, highWatermarks func() iter.Seq2[protoco
 			for _, l := range s.Logs() {
 				l.ExpireProducers(s.cfg.Now())
 			}
+		}
+	}
+}
+
+func (s *Store) runRetention(ctx context.Context, highWatermarks func() iter.Seq2[protocol.TopicPartition, int64]) {
+	passes := newTicker(s.cfg.RetentionInterval)
+	defer passes.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-passes.C:
+			s.retain(ctx, highWatermarks())
 		}
 	}
 }
