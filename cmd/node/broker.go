@@ -152,13 +152,14 @@ func (h *brokerHalf) load(ctx context.Context, img *cluster.Image) error {
 	cfg.LogStartInterval = s.StartOffsetInterval
 	cfg.HighWatermarkInterval = s.HighWatermarkInterval
 	cfg.ExpireInterval = s.ProducerExpirationCheck
+	cfg.RetentionInterval = s.RetentionInterval
 	store, err := storage.OpenStore(ctx, vfs.OS(), h.n.logDirs(), cfg, h.n.log)
 	if err != nil {
 		return err
 	}
 	h.store = store
 	h.replicas = replica.NewManager(replica.Config{
-		Node: h.n.cfg.Node.ID, Store: logs{store}, TopicConfig: h.configs.resolve,
+		Node: h.n.cfg.Node.ID, Store: replica.NewStore(store), TopicConfig: h.configs.resolve,
 	}, h.n.log)
 	return nil
 }

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"math/rand/v2"
 	"slices"
 	"strconv"
 
@@ -39,9 +38,12 @@ func (t topicConfigs) resolve(img *cluster.Image, topic string) replica.TopicCon
 		Log: storage.LogConfig{
 			SegmentBytes:           int32(v.get("segment.bytes").Int),
 			SegmentMs:              v.get("segment.ms").Int,
+			SegmentJitterMs:        min(v.get("segment.jitter.ms").Int, v.get("segment.ms").Int),
 			IndexIntervalBytes:     int32(v.get("index.interval.bytes").Int),
 			SegmentIndexBytes:      int32(v.get("segment.index.bytes").Int),
 			FlushMessages:          v.get("flush.messages").Int,
+			RetentionMs:            -1,
+			RetentionBytes:         -1,
 			ProducerIDExpirationMs: t.producerExpiration,
 		},
 		MinInSyncReplicas:    int(v.get("min.insync.replicas").Int),
@@ -54,12 +56,13 @@ func (t topicConfigs) resolve(img *cluster.Image, topic string) replica.TopicCon
 		Recompress:           recompress,
 		Codec:                codec,
 	}
+	if slices.Contains(v.get("cleanup.policy").List, "delete") {
+		cfg.Deletes = true
+		cfg.Log.RetentionMs = v.get("retention.ms").Int
+		cfg.Log.RetentionBytes = v.get("retention.bytes").Int
+	}
 	if level, ok := levelKeys[codec]; ok && recompress {
 		cfg.Level = int(v.get(level).Int)
-	}
-	// Without jitter all logs of a topic would roll in the same instant.
-	if jitter := v.get("segment.jitter.ms").Int; jitter > 0 {
-		cfg.Log.SegmentJitterMs = rand.Int64N(min(jitter, cfg.Log.SegmentMs) + 1)
 	}
 	return cfg
 }
