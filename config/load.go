@@ -214,6 +214,7 @@ func (r *reader) config() *Config {
 		FlushCheckInterval:      r.positiveMs("log.flush.scheduler.interval.ms"),
 		ProducerExpiration:      r.ms("producer.id.expiration.ms"),
 		ProducerExpirationCheck: r.ms("producer.id.expiration.check.interval.ms"),
+		RetentionInterval:       r.positiveMs("log.retention.check.interval.ms"),
 		RecoveryThreads:         int(r.long("num.recovery.threads.per.data.dir")),
 	}
 	return c

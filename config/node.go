@@ -181,6 +181,9 @@ type Storage struct {
 	// ProducerExpirationCheck (producer.id.expiration.check.interval.ms).
 	// Default 10 min.
 	ProducerExpirationCheck time.Duration
+	// RetentionInterval (log.retention.check.interval.ms): how often logs are
+	// looked at for what their topics do not keep. Default 5 min.
+	RetentionInterval time.Duration
 	// RecoveryThreads (num.recovery.threads.per.data.dir): logs of one
 	// directory that are opened at a time. Default 2.
 	RecoveryThreads int
