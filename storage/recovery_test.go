@@ -434,11 +434,26 @@ func TestFailedDiskTakesLogOffline(t *testing.T) {
 	}
 }
 
-// A short write leaves no half batch for the next start to find, and in any
-// case the next start cuts it.
+// A short write leaves no half batch if the disk still obeys, and in any case
+// the next start cuts it.
 func TestShortWrite(t *testing.T) {
 	mem := tenValues(t)
 	l := openTest(t, mem, "/t-0", smallOptions())
+	size := l.Size()
+	mem.SetHook(func(op vfs.Op) error {
+		if op.Kind == "write" {
+			return errors.New("no space left on device")
+		}
+		return nil
+	})
+	if _, err := l.AppendAsLeader(record(t, "torn"), 1, AppendOptions{}); !errors.Is(err, protocol.ErrKafkaStorageError) {
+		t.Fatalf("append: %v", err)
+	}
+	if got := len(readFile(t, mem, firstLog)); int64(got) != size {
+		t.Fatalf("the file has %d bytes, the log %d", got, size)
+	}
+	mem = tenValues(t)
+	l = openTest(t, mem, "/t-0", smallOptions())
 	mem.CutPowerAt(mem.Ops() + 1)
 	if _, err := l.AppendAsLeader(record(t, "torn"), 1, AppendOptions{}); !errors.Is(err, protocol.ErrKafkaStorageError) {
 		t.Fatalf("append: %v", err)

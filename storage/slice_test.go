@@ -76,6 +76,24 @@ func TestSliceOutlivesItsSegment(t *testing.T) {
 	}
 }
 
+// A position that a read or an append has left behind is forgotten when a
+// truncation puts other batches there.
+func TestTruncationForgetsPositions(t *testing.T) {
+	l := openTest(t, vfs.NewMem(), "/t-0", smallOptions())
+	for range 10 {
+		appendTest(t, l, records(t, 1, 50), 1)
+	}
+	check(t, l.TruncateTo(3))
+	for range 4 {
+		appendTest(t, l, records(t, 1, 60), 2)
+	}
+	for offset := range int64(7) {
+		if got := all(t, l, offset); len(got) != int(7-offset) || got[0].BaseOffset() != offset {
+			t.Fatalf("read from %d: %d batches", offset, len(got))
+		}
+	}
+}
+
 func TestSliceReadAt(t *testing.T) {
 	l := openTest(t, vfs.NewMem(), "/t-0", smallOptions())
 	appendTest(t, l, records(t, 1, 50), 1)
