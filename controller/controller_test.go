@@ -57,7 +57,7 @@ func TestRounds(t *testing.T) {
 		second := w.create(2, "b")
 		third := w.create(1, "b", "c")
 		synctest.Wait()
-		for _, p := range []*Pending[Topics[*kmsg.CreateTopicsResponse]]{first, second, third} {
+		for _, p := range []*Pending[Change[*kmsg.CreateTopicsResponse]]{first, second, third} {
 			if len(p.op.done) != 0 {
 				t.Fatal("answered before the commit")
 			}
@@ -99,7 +99,7 @@ func TestRefusalWaitsForWhatItSaw(t *testing.T) {
 		}
 		w.log.Depose(2)
 		synctest.Wait()
-		for _, p := range []*Pending[Topics[*kmsg.CreateTopicsResponse]]{made, refused} {
+		for _, p := range []*Pending[Change[*kmsg.CreateTopicsResponse]]{made, refused} {
 			if _, err := p.Wait(t.Context()); !errors.Is(err, protocol.ErrNotController) {
 				t.Errorf("error %v, want NOT_CONTROLLER", err)
 			}
@@ -132,7 +132,7 @@ func TestLostLeadership(t *testing.T) {
 				w.log.Depose(2)
 				synctest.Wait()
 				late := w.create(1, "c")
-				for _, p := range []*Pending[Topics[*kmsg.CreateTopicsResponse]]{inFlight, queued, late} {
+				for _, p := range []*Pending[Change[*kmsg.CreateTopicsResponse]]{inFlight, queued, late} {
 					if _, err := p.Wait(t.Context()); !errors.Is(err, protocol.ErrNotController) {
 						t.Errorf("error %v, want NOT_CONTROLLER", err)
 					}
@@ -376,7 +376,7 @@ func TestStopAnswersEverybody(t *testing.T) {
 		queued := w.create(1, "b")
 		w.stop()
 		late := w.create(1, "c")
-		for _, p := range []*Pending[Topics[*kmsg.CreateTopicsResponse]]{inFlight, queued, late} {
+		for _, p := range []*Pending[Change[*kmsg.CreateTopicsResponse]]{inFlight, queued, late} {
 			if _, err := p.Wait(t.Context()); !errors.Is(err, protocol.ErrNotController) {
 				t.Errorf("error %v, want NOT_CONTROLLER", err)
 			}

@@ -106,8 +106,8 @@ func (c *Controller) AllocateProducerIDs(req *kmsg.AllocateProducerIDsRequest, d
 	return p
 }
 
-// Topics is the answer to a change of topics.
-type Topics[R any] struct {
+// Change is the answer to a change that a client asked for.
+type Change[R any] struct {
 	Response R
 	// Offset is the last record of the change, −1 where there is none: who has
 	// replayed it knows the change.
@@ -115,21 +115,28 @@ type Topics[R any] struct {
 }
 
 // CreateTopics creates topics, all of the request or none.
-func (c *Controller) CreateTopics(req *kmsg.CreateTopicsRequest, deadline time.Time) *Pending[Topics[*kmsg.CreateTopicsResponse]] {
-	return changeTopics(c, "CreateTopics", deadline, func(o *office) ([]record.Record, *kmsg.CreateTopicsResponse) {
+func (c *Controller) CreateTopics(req *kmsg.CreateTopicsRequest, deadline time.Time) *Pending[Change[*kmsg.CreateTopicsResponse]] {
+	return change(c, "CreateTopics", deadline, func(o *office) ([]record.Record, *kmsg.CreateTopicsResponse) {
 		return decide.CreateTopics(o.pending, req, c.cfg.Env)
 	})
 }
 
 // DeleteTopics deletes topics, all of the request or none.
-func (c *Controller) DeleteTopics(req *kmsg.DeleteTopicsRequest, deadline time.Time) *Pending[Topics[*kmsg.DeleteTopicsResponse]] {
-	return changeTopics(c, "DeleteTopics", deadline, func(o *office) ([]record.Record, *kmsg.DeleteTopicsResponse) {
+func (c *Controller) DeleteTopics(req *kmsg.DeleteTopicsRequest, deadline time.Time) *Pending[Change[*kmsg.DeleteTopicsResponse]] {
+	return change(c, "DeleteTopics", deadline, func(o *office) ([]record.Record, *kmsg.DeleteTopicsResponse) {
 		return decide.DeleteTopics(o.pending, req, c.cfg.Env)
 	})
 }
 
-func changeTopics[R any](c *Controller, name string, deadline time.Time, run func(o *office) ([]record.Record, R)) *Pending[Topics[R]] {
-	p := newPending(name, deadline, func(o *office, answer *Topics[R]) (decision, error) {
+// CreatePartitions adds partitions to topics, all of the request or none.
+func (c *Controller) CreatePartitions(req *kmsg.CreatePartitionsRequest, deadline time.Time) *Pending[Change[*kmsg.CreatePartitionsResponse]] {
+	return change(c, "CreatePartitions", deadline, func(o *office) ([]record.Record, *kmsg.CreatePartitionsResponse) {
+		return decide.CreatePartitions(o.pending, req, c.cfg.Env)
+	})
+}
+
+func change[R any](c *Controller, name string, deadline time.Time, run func(o *office) ([]record.Record, R)) *Pending[Change[R]] {
+	p := newPending(name, deadline, func(o *office, answer *Change[R]) (decision, error) {
 		records, resp := run(o)
 		answer.Response, answer.Offset = resp, -1
 		return decision{records: records, then: func(_, last int64) { answer.Offset = last }}, nil

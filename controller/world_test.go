@@ -214,6 +214,6 @@ func creation(partitions int32, names ...string) *kmsg.CreateTopicsRequest {
 	return req
 }
 
-func (w *world) create(partitions int32, names ...string) *Pending[Topics[*kmsg.CreateTopicsResponse]] {
+func (w *world) create(partitions int32, names ...string) *Pending[Change[*kmsg.CreateTopicsResponse]] {
 	return w.c.CreateTopics(creation(partitions, names...), soon())
 }

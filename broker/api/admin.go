@@ -75,5 +75,7 @@ func (a *Admin) APIs() []server.API {
 	serve(kmsg.InitProducerID, a.initProducerID)
 	serve(kmsg.DescribeConfigs, a.describeConfigs)
 	serve(kmsg.DescribeQuorum, a.describeQuorum)
+	serve(kmsg.CreatePartitions, a.createPartitions)
+	serve(kmsg.UnregisterBroker, a.unregisterBroker)
 	return apis
 }

@@ -6,7 +6,7 @@
 // queue of topics to be created.
 //
 //	broker/replica            records: Produce, Fetch, ListOffsets
-//	broker/controllerclient   what only the controller decides: CreateTopics, DeleteTopics, DescribeQuorum
+//	broker/controllerclient   what only the controller decides: every change, DescribeQuorum
 //	the applied image         everything else: Metadata, DescribeConfigs
 //
 // ApiVersions and DescribeCluster, which controllers serve too, are in the

@@ -69,6 +69,7 @@ func APIs(cfg Config) []server.API {
 	h.forwarded = map[int16]handler{
 		int16(kmsg.CreateTopics):     h.createTopics,
 		int16(kmsg.DeleteTopics):     h.deleteTopics,
+		int16(kmsg.CreatePartitions): h.createPartitions,
 		int16(kmsg.DescribeQuorum):   h.describeQuorum,
 		int16(kmsg.UnregisterBroker): h.unregisterBroker,
 	}

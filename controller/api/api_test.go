@@ -156,18 +156,20 @@ func creation(version int16, name string) *kmsg.CreateTopicsRequest {
 
 func TestServedAPIs(t *testing.T) {
 	n := newNode(t)
-	for _, key := range []kmsg.Key{
+	served := []kmsg.Key{
 		kmsg.BrokerRegistration, kmsg.BrokerHeartbeat, kmsg.ControllerRegistration, kmsg.CreateTopics,
 		kmsg.DeleteTopics, kmsg.AllocateProducerIDs, kmsg.Envelope, kmsg.DescribeQuorum, kmsg.UnregisterBroker,
-	} {
+		kmsg.CreatePartitions,
+	}
+	for _, key := range served {
 		api, ok := n.apis[key.Int16()]
 		info, _ := protocol.API(key.Int16())
 		if !ok || api.Min != info.Min || api.Max != info.Max || !info.On.Has(protocol.ControllerListener) {
 			t.Errorf("%s: %+v, table %+v", key.Name(), api, info)
 		}
 	}
-	if len(n.apis) != 9 {
-		t.Errorf("%d apis, want 9", len(n.apis))
+	if len(n.apis) != len(served) {
+		t.Errorf("%d apis, want %d", len(n.apis), len(served))
 	}
 }
 

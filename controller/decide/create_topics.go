@@ -178,13 +178,8 @@ func configRecords(img *metadata.Image, topic string, settings []setting) []reco
 		records = append(records, &record.Config{
 			ResourceType: metadata.ResourceTopic, ResourceName: topic, Name: s.name, Value: &s.value,
 		})
-		// What counts as eligible depends on the minimum: it starts afresh
-		// whenever that is set, on creation too, as in Kafka.
-		if s.name == minISRKey && elrEnabled(img) {
-			records = append(records, &record.ClearELR{TopicName: topic})
-		}
 	}
-	return records
+	return append(records, clearELR(img, records)...)
 }
 
 // newPartition is a partition's first state: led by its first replica that

@@ -111,7 +111,7 @@ func (c *cluster) run(t *testing.T, d *datadriven.TestData) string {
 	case "image":
 		c.print()
 	default:
-		d.Fatalf(t, "unknown command %s", d.Cmd)
+		c.admin(t, d)
 	}
 	return c.out.String()
 }

@@ -16,7 +16,7 @@
 //     shutdown), Fence, UnregisterBroker;
 //   - RegisterController, AllocateProducerIDs, Bootstrap (the records of a new
 //     cluster);
-//   - CreateTopics, DeleteTopics;
+//   - CreateTopics, CreatePartitions, DeleteTopics;
 //   - who leads: every change of a partition's ISR goes through partitionChange
 //     in election.go, which keeps the rules of KIP-966 in one place.
 //
