@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/protocol/batch"
 	"github.com/klamm/klamm/storage/vfs"
 )
@@ -138,5 +139,33 @@ func BenchmarkRead1M(b *testing.B) {
 		if offset >= l.LEO() {
 			offset = 0
 		}
+	}
+}
+
+// BenchmarkCreate makes a log, as the creation of a topic does per partition.
+func BenchmarkCreate(b *testing.B) {
+	s := openStore(b, vfs.OS(), formatDirs(b, vfs.OS(), filepath.Join(b.TempDir(), "d")), DefaultStoreConfig())
+	partition := int32(0)
+	for b.Loop() {
+		_, err := s.Create(tp("x", partition), protocol.UUID{1}, nil)
+		check(b, err)
+		partition++
+	}
+}
+
+// BenchmarkCleanStart opens a thousand logs that were closed in order.
+func BenchmarkCleanStart(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "d")
+	s := openStore(b, vfs.OS(), formatDirs(b, vfs.OS(), path), DefaultStoreConfig())
+	for i := range int32(1000) {
+		l, err := s.Create(tp("x", i), protocol.UUID{1}, nil)
+		check(b, err)
+		appendTest(b, l, records(b, 10, 100), 1)
+	}
+	for b.Loop() {
+		b.StopTimer()
+		closeStore(b, s, 1)
+		b.StartTimer()
+		s = openStore(b, vfs.OS(), openDirs(b, vfs.OS(), path), DefaultStoreConfig())
 	}
 }

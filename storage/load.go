@@ -66,6 +66,9 @@ func (l *Log) loadLocked() error {
 	if err := l.loadTopicID(entries); err != nil {
 		return err
 	}
+	if len(entries) == 0 {
+		return l.loadEndsLocked() // new: there is nothing to find
+	}
 	if entries, err = finishLeftovers(l.fs, l.path, entries); err != nil {
 		return err
 	}
@@ -92,7 +95,14 @@ func (l *Log) loadLocked() error {
 	if err := l.loadSnapshotsLocked(); err != nil {
 		return err
 	}
-	return l.replayProducersLocked(from, l.leo, checked)
+	if err := l.replayProducersLocked(from, l.leo, checked); err != nil {
+		return err
+	}
+	// Files are opened when they are used: most logs of a large node are idle.
+	for _, s := range l.segments {
+		s.close()
+	}
+	return nil
 }
 
 // loadTopicID reads partition.metadata, or writes it where it is missing. A

@@ -2,7 +2,6 @@ package storage
 
 import (
 	"fmt"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -104,14 +103,4 @@ func parseDirName(name string) (protocol.TopicPartition, dirKind) {
 func retiredDirName(tp protocol.TopicPartition, id protocol.UUID, suffix string) string {
 	tail := fmt.Sprintf("-%d.%x%s", tp.Partition, id[:], suffix)
 	return tp.Topic[:min(len(tp.Topic), maxNameLength-len(tail))] + tail
-}
-
-// ParsePath returns the partition that a replica's directory belongs to.
-func ParsePath(path string) (protocol.TopicPartition, bool) {
-	name := filepath.Base(path)
-	if tp, ok := strings.CutPrefix(name, protocol.MetadataTopic); ok && tp == "-0" {
-		return protocol.TopicPartition{Topic: protocol.MetadataTopic}, true
-	}
-	tp, kind := parseDirName(name)
-	return tp, kind != dirUnknown
 }

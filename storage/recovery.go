@@ -31,7 +31,8 @@ type Recovery struct {
 	// has damaged it. Otherwise a power cut may have done it: a kernel writes
 	// back in its own order.
 	Synced bool
-	// Kept are the files that hold what was cut off, where it was not just torn.
+	// Kept are the files that hold what was cut off, where it was not just torn
+	// by a crash.
 	Kept []string
 }
 
@@ -112,7 +113,7 @@ func (l *Log) cutDamageLocked(i int, bad *damage) error {
 		}
 		r.Torn = !whole
 	}
-	if !r.Torn {
+	if !r.Torn || r.Synced {
 		if err := l.keepAsideLocked(i, bad.position, info.Size, &r); err != nil {
 			return err
 		}
@@ -136,7 +137,7 @@ func (l *Log) cutDamageLocked(i int, bad *damage) error {
 	l.recovered = r
 	event, text := l.log.Warn(), "log ended in a batch that is not whole, cut off"
 	if !r.Torn || r.Synced {
-		event, text = l.log.Error(), "log is damaged in the middle, cut off from there, whole records behind it kept aside"
+		event, text = l.log.Error(), "log is damaged, cut off from there, what was cut off is kept aside"
 	}
 	event.Bool("synced", r.Synced).Str("path", r.Path).Int64("position", r.Position).Int64("offset", r.Offset).
 		Int64("bytes", info.Size-r.Position).Str("reason", r.Reason).Strs("kept", r.Kept).Msg(text)

@@ -68,6 +68,18 @@ func TestRecoveryChecksEveryCRC(t *testing.T) {
 	}
 }
 
+// A torn end below the recovery point is the disk's doing: it is kept aside.
+func TestRecoveryKeepsWhatWasSynced(t *testing.T) {
+	mem := tenValues(t)
+	change(t, mem, firstLog, func(p []byte) []byte { return p[:len(p)-1] })
+	opts := smallOptions()
+	opts.RecoveryPoint = 10
+	r := openTest(t, mem, "/t-0", opts).Recovery()
+	if !r.Torn || !r.Synced || len(r.Kept) != 1 {
+		t.Fatalf("reported as %+v", r)
+	}
+}
+
 // A batch that is larger than the scanner's buffer is checked in pieces.
 func TestRecoveryChecksLargeBatches(t *testing.T) {
 	opts := smallOptions()

@@ -118,8 +118,7 @@ func (s *segment) close() {
 	s.times.close()
 }
 
-// openShared opens a file into a slot that is nil until then. A file that the
-// segment will append to is opened for writing.
+// openShared opens a file that exists, to be shared.
 func openShared(fsys vfs.FS, path string, write bool) (*handle, error) {
 	open := fsys.Open
 	if write {

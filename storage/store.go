@@ -64,7 +64,7 @@ func DefaultStoreConfig() StoreConfig {
 
 // Store is the logs of a node's log directories. All methods may be called
 // from several goroutines. Lock order: changing, Log.syncing, Dir.checkpoint,
-// Store.mu, Log.mu.
+// Store.mu, Log.mu, and flushMu under all of them.
 type Store struct {
 	fs   vfs.FS
 	cfg  StoreConfig

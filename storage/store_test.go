@@ -457,9 +457,6 @@ func TestDirNames(t *testing.T) {
 			t.Errorf("%s is %v, %d; want %v, %d", test.name, got, kind, test.tp, test.kind)
 		}
 	}
-	if got, ok := ParsePath("/data/__cluster_metadata-0"); !ok || got != tp("__cluster_metadata", 0) {
-		t.Errorf("the metadata log is %v, %t", got, ok)
-	}
 }
 
 // Waiters for one flush share its sync.
