@@ -6,6 +6,7 @@ import (
 	"iter"
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -115,12 +116,13 @@ func TestStoreRetains(t *testing.T) {
 		check(t, err)
 		defer reader.Release()
 
-		highWatermark := int64(7)
+		var highWatermark atomic.Int64
+		highWatermark.Store(7)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() {
 			done <- store.Run(ctx, func() iter.Seq2[protocol.TopicPartition, int64] {
-				return func(yield func(protocol.TopicPartition, int64) bool) { yield(tp, highWatermark) }
+				return func(yield func(protocol.TopicPartition, int64) bool) { yield(tp, highWatermark.Load()) }
 			})
 		}()
 		time.Sleep(1500 * time.Millisecond)
@@ -128,7 +130,7 @@ func TestStoreRetains(t *testing.T) {
 		if start := l.LogStartOffset(); start == 0 || start > 7 {
 			t.Errorf("log starts at %d, the high watermark is 7", start)
 		}
-		highWatermark = 40
+		highWatermark.Store(40)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if size := l.Size(); size < 8000 || size > 8000+4096 {
