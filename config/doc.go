@@ -3,11 +3,13 @@
 // texts that people search for, and the structs that the rest of klamm is
 // built from.
 //
-// It owns three things:
+// It owns four things:
 //
 //   - the two tables, broker_keys.go and topic.go: one Key per row, all of
 //     Kafka 4.4's, read or not. DescribeConfigs and CreateTopics answer from
 //     them, and ValidateTopic decides with them;
+//   - what can be set at run time, for a broker or for all (dynamic.go), and the
+//     keys of groups and of client metrics;
 //   - the layers (layers.go): a topic's value comes from the topic, else from
 //     what was set at run time for this broker or for all brokers, else from
 //     server.properties, else from the table. A topic key has other names
