@@ -107,7 +107,7 @@ func (l *Log) cutDamageLocked(i int, bad *damage) error {
 		r.Torn = r.Torn && later.size == 0
 	}
 	if r.Torn {
-		whole, err := l.wholeBatchAfter(s, bad.position, info.Size)
+		whole, err := l.wholeBatchFrom(s, bad.position, info.Size)
 		if err != nil {
 			return err
 		}
@@ -175,15 +175,16 @@ func (l *Log) keepAsideLocked(i int, position, size int64, r *Recovery) error {
 	return nil
 }
 
-// wholeBatchAfter looks for a batch behind the damage that is whole and could
-// stand there, by its CRC: then this is no torn end.
-func (l *Log) wholeBatchAfter(s *segment, from, size int64) (bool, error) {
+// wholeBatchFrom looks for a batch from the damage on that is whole by its CRC:
+// then this is no torn end. Its offset says nothing, as the CRC does not cover
+// it: where one batch's is damaged, that of each later one does not fit either.
+func (l *Log) wholeBatchFrom(s *segment, from, size int64) (bool, error) {
 	const magicAt = 16
 	buf := make([]byte, scanSize)
 	// Records may look like batches by chance or by malice. What looks like
 	// batches for too long is kept aside rather than read for hours.
 	budget := 16 * (size - from)
-	for at := from + 1; at+batch.HeaderSize <= size; {
+	for at := from; at+batch.HeaderSize <= size; {
 		p := buf[:min(int64(len(buf)), size-at)]
 		if n, err := s.file.ReadAt(p, at); n < len(p) {
 			return false, fmt.Errorf("read %s at %d: %w", l.file(s.base, logSuffix), at, err)
@@ -197,8 +198,7 @@ func (l *Log) wholeBatchAfter(s *segment, from, size int64) (bool, error) {
 			i += next
 			b := batch.Batch(p[i : i+batch.HeaderSize])
 			length := int64(b.Size())
-			if length < batch.HeaderSize || at+int64(i)+length > size || b.BaseOffset() < s.next ||
-				b.LastOffsetDelta() < 0 || b.LastOffset()-s.base > math.MaxInt32 {
+			if length < batch.HeaderSize || at+int64(i)+length > size || b.LastOffsetDelta() < 0 {
 				continue
 			}
 			if budget -= length; budget < 0 {

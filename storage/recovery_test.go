@@ -68,6 +68,39 @@ func TestRecoveryChecksEveryCRC(t *testing.T) {
 	}
 }
 
+// No CRC covers a batch's offset. One that is damaged upwards is believed, and
+// then the batches behind it do not fit; one that is damaged so far that no
+// segment holds it does not fit itself. What is cut off is whole: it is kept.
+func TestRecoveryKeepsWhatAnOffsetHides(t *testing.T) {
+	size := len(record(t, "value 0"))
+	for _, c := range []struct {
+		name      string
+		at        int // byte of the batch's offset, of 8
+		bit       byte
+		damaged   int
+		end, kept int
+	}{
+		{"believed", 6, 1, 4, 261, 5},
+		{"impossible", 1, 1, 4, 4, 6},
+		{"impossible, last", 1, 1, 9, 9, 1},
+		{"backwards", 7, 4, 5, 5, 5},
+	} {
+		mem := tenValues(t)
+		change(t, mem, firstLog, func(p []byte) []byte {
+			p[c.damaged*size+c.at] ^= c.bit
+			return p
+		})
+		l := openTest(t, mem, "/t-0", smallOptions())
+		r := l.Recovery()
+		if l.LEO() != int64(c.end) || !r.Cut || r.Torn || len(r.Kept) != 1 {
+			t.Fatalf("%s: log ends at %d, reported as %+v", c.name, l.LEO(), r)
+		}
+		if kept := readFile(t, mem, r.Kept[0]); len(kept) != c.kept*size {
+			t.Fatalf("%s: %d bytes kept, want %d batches of %d", c.name, len(kept), c.kept, size)
+		}
+	}
+}
+
 // A torn end below the recovery point is the disk's doing: it is kept aside.
 func TestRecoveryKeepsWhatWasSynced(t *testing.T) {
 	mem := tenValues(t)
