@@ -325,3 +325,13 @@ func (d *Dir) CheckNode(node protocol.NodeID) error {
 	}
 	return nil
 }
+
+// Space returns the size of the volume that the directory is on and what of it
+// may still be written, in bytes; −1 where that is unknown.
+func (d *Dir) Space() (total, usable int64, err error) {
+	total, usable, err = vfs.Space(d.fs, d.path)
+	if err != nil {
+		return total, usable, fmt.Errorf("look at the volume of %s: %w", d.path, err)
+	}
+	return total, usable, nil
+}

@@ -59,7 +59,7 @@ func (c *epochCache) latest() (protocol.LeaderEpoch, bool) {
 func (c *epochCache) endOffsetFor(epoch protocol.LeaderEpoch, leo int64) (protocol.LeaderEpoch, int64) {
 	latest, ok := c.latest()
 	switch {
-	case !ok || epoch < 0 || epoch > latest:
+	case !ok || epoch == undefined || epoch > latest:
 		return undefined, undefined
 	case epoch == latest:
 		return epoch, leo

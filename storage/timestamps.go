@@ -21,14 +21,15 @@ type TimestampOffset struct {
 // the one given, in ms; false where there is none. Timestamps need not rise:
 // it is the first in the order of offsets.
 func (l *Log) OffsetForTimestamp(timestampMs int64) (TimestampOffset, bool, error) {
-	return l.search(timestampMs, func(s *timeSearch) (int64, error) {
+	return l.search(timestampMs, l.LogStartOffset(), func(s *timeSearch) (int64, error) {
 		e, _, err := s.times.floor(byFirst, timestampMs)
 		return s.base + e.b, err
 	})
 }
 
 // OffsetOfMaxTimestamp returns the first record with the largest timestamp of
-// all (KIP-734); false in a log without records or timestamps.
+// all (KIP-734); false in a log without records or timestamps. As in Kafka, a
+// record below the log start counts for as long as its segment is there.
 func (l *Log) OffsetOfMaxTimestamp() (TimestampOffset, bool, error) {
 	largest := int64(noTimestamp)
 	var where int64
@@ -49,7 +50,7 @@ func (l *Log) OffsetOfMaxTimestamp() (TimestampOffset, bool, error) {
 	if largest == noTimestamp {
 		return TimestampOffset{}, false, nil
 	}
-	return l.search(largest, func(*timeSearch) (int64, error) { return where, nil })
+	return l.search(largest, 0, func(*timeSearch) (int64, error) { return where, nil })
 }
 
 // timeSearch looks for a timestamp in one segment, without the log's lock.
@@ -65,10 +66,9 @@ func (s *timeSearch) done() {
 	s.times.done()
 }
 
-// search returns the first record at or after a time. near gives an offset in
-// a segment before which none can be.
-func (l *Log) search(timestampMs int64, near func(*timeSearch) (int64, error)) (TimestampOffset, bool, error) {
-	start := l.LogStartOffset()
+// search returns the first record at or after a time and at or after the offset
+// start. near gives an offset in a segment before which none can be.
+func (l *Log) search(timestampMs, start int64, near func(*timeSearch) (int64, error)) (TimestampOffset, bool, error) {
 	for from := start; ; {
 		s, err := l.openTimes(from)
 		if err != nil || s == nil {
