@@ -299,6 +299,7 @@ func (run *fetchRun) request(it *fetchItem, left int, minOneBatch bool) replica.
 		Replica:            run.replica,
 		CurrentLeaderEpoch: it.want.currentLeaderEpoch,
 		LastFetchedEpoch:   it.want.lastFetchedEpoch,
+		LogStartOffset:     it.want.logStartOffset,
 	}
 }
 

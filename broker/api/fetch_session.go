@@ -40,6 +40,7 @@ type fetchWant struct {
 	maxBytes           int32
 	currentLeaderEpoch protocol.LeaderEpoch
 	lastFetchedEpoch   protocol.LeaderEpoch
+	logStartOffset     int64 // of the fetching replica
 }
 
 // fetchSession is what a client does not have to say again with every fetch.
@@ -319,5 +320,6 @@ func fetchWantOf(p *kmsg.FetchRequestTopicPartition) fetchWant {
 		maxBytes:           p.PartitionMaxBytes,
 		currentLeaderEpoch: protocol.LeaderEpoch(p.CurrentLeaderEpoch),
 		lastFetchedEpoch:   protocol.LeaderEpoch(p.LastFetchedEpoch),
+		logStartOffset:     p.LogStartOffset,
 	}
 }

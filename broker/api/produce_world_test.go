@@ -174,6 +174,12 @@ func (w *dataWorld) handler(body kmsg.Request) server.Handler {
 		return w.produce.Handle
 	case *kmsg.FetchRequest:
 		return w.fetch.Handle
+	case *kmsg.DeleteRecordsRequest:
+		return NewDeleteRecords(w, w.manager, zerolog.Nop()).Handle
+	case *kmsg.OffsetForLeaderEpochRequest:
+		return NewOffsetForLeaderEpoch(w, w.manager, zerolog.Nop()).Handle
+	case *kmsg.DescribeProducersRequest:
+		return NewDescribeProducers(w, w.manager).Handle
 	}
 	return w.listOffsets.Handle
 }

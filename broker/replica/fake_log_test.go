@@ -85,6 +85,13 @@ func (l *fakeLog) OffsetOfMaxTimestamp() (storage.TimestampOffset, bool, error) 
 	return storage.TimestampOffset{Offset: l.leo - 1, TimestampMs: l.leo - 1}, l.leo > 0, nil
 }
 
+func (l *fakeLog) AdvanceLogStart(offset int64) error {
+	l.start = max(l.start, offset)
+	return nil
+}
+
+func (l *fakeLog) ActiveProducers() []storage.ActiveProducer { return nil }
+
 func (l *fakeLog) FlushedTo() int64 { return l.flushed }
 
 func (l *fakeLog) Flush(upTo int64) error {

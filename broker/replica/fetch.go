@@ -17,6 +17,8 @@ type FetchRequest struct {
 	ReadCommitted bool
 	// Replica is the broker that fetches; NoNode for a consumer.
 	Replica protocol.NodeID
+	// LogStartOffset is where that replica's own log starts; −1 for a consumer.
+	LogStartOffset int64
 	// CurrentLeaderEpoch is the leader epoch that the fetcher believes in, −1 for
 	// none (KIP-320). LastFetchedEpoch is that of the last record it has, −1 for
 	// none (KIP-595).
@@ -96,25 +98,31 @@ func (p *Partition) Fetch(req FetchRequest) (Fetched, error) {
 		}
 	}
 	if req.Replica >= 0 {
-		p.followerReached(req.Replica, req.Offset, out.LeaderEpoch)
+		p.followerReached(req, out.LeaderEpoch)
 	}
 	return out, nil
 }
 
 // followerReached takes over how far another replica's log reaches: what it
 // fetches next it does not have, and everything before it has.
-func (p *Partition) followerReached(id protocol.NodeID, leo int64, epoch protocol.LeaderEpoch) {
+func (p *Partition) followerReached(req FetchRequest, epoch protocol.LeaderEpoch) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.role != roleLeader || p.leaderEpoch != epoch {
 		return // it fetched from an earlier leadership
 	}
 	for i := range p.followers {
-		if p.followers[i].id == id {
-			p.followers[i].leo = leo
-			p.advanceLocked()
-			return
+		f := &p.followers[i]
+		if f.id != req.Replica {
+			continue
 		}
+		f.leo = req.Offset
+		p.advanceLocked()
+		if f.start != req.LogStartOffset {
+			f.start = req.LogStartOffset
+			p.waiters.wakeDeletions(p.lowWatermarkLocked())
+		}
+		return
 	}
 }
 

@@ -10,6 +10,8 @@ const unknownLEO int64 = -1
 type follower struct {
 	id  protocol.NodeID
 	leo int64 // unknownLEO until its first fetch under this leader epoch
+	// start is its log start, 0 until it has told it.
+	start int64
 }
 
 // watermarkInput is everything that the high watermark depends on.

@@ -20,32 +20,32 @@ func TestNextHighWatermark(t *testing.T) {
 		{"alone, everything is committed", watermarkInput{current: 3, leaderLEO: 10, inSync: inSyncState{committed: ids(1)}, minInSync: 1}, 10},
 		{"the slowest member decides", watermarkInput{
 			current: 3, leaderLEO: 10, inSync: inSyncState{committed: ids(1, 2, 3)},
-			followers: []follower{{2, 7}, {3, 5}}, minInSync: 1,
+			followers: []follower{{id: 2, leo: 7}, {id: 3, leo: 5}}, minInSync: 1,
 		}, 5},
 		{"who is out of the ISR does not hold it back", watermarkInput{
 			current: 3, leaderLEO: 10, inSync: inSyncState{committed: ids(1, 2)},
-			followers: []follower{{2, 7}, {3, 5}}, minInSync: 1,
+			followers: []follower{{id: 2, leo: 7}, {id: 3, leo: 5}}, minInSync: 1,
 		}, 7},
 		{"who is proposed does (KIP-497)", watermarkInput{
 			current: 3, leaderLEO: 10, inSync: inSyncState{committed: ids(1, 2), proposed: ids(1, 2, 3)},
-			followers: []follower{{2, 7}, {3, 5}}, minInSync: 1,
+			followers: []follower{{id: 2, leo: 7}, {id: 3, leo: 5}}, minInSync: 1,
 		}, 5},
 		{"who is proposed to leave does until that is committed", watermarkInput{
 			current: 3, leaderLEO: 10, inSync: inSyncState{committed: ids(1, 2, 3), proposed: ids(1, 2)},
-			followers: []follower{{2, 7}, {3, 5}}, minInSync: 1,
+			followers: []follower{{id: 2, leo: 7}, {id: 3, leo: 5}}, minInSync: 1,
 		}, 5},
 		{"a member that has not fetched yet stops it", watermarkInput{
 			current: 3, leaderLEO: 10, inSync: inSyncState{committed: ids(1, 2)},
-			followers: []follower{{2, unknownLEO}}, minInSync: 1,
+			followers: []follower{{id: 2, leo: unknownLEO}}, minInSync: 1,
 		}, 3},
 		{"it never goes back", watermarkInput{
 			current: 8, leaderLEO: 10, inSync: inSyncState{committed: ids(1, 2)},
-			followers: []follower{{2, 6}}, minInSync: 1,
+			followers: []follower{{id: 2, leo: 6}}, minInSync: 1,
 		}, 8},
 		{"it waits while the ISR is too small", watermarkInput{current: 3, leaderLEO: 10, inSync: inSyncState{committed: ids(1)}, minInSync: 2}, 3},
 		{"proposed members do not make it large enough", watermarkInput{
 			current: 3, leaderLEO: 10, inSync: inSyncState{committed: ids(1), proposed: ids(1, 2)},
-			followers: []follower{{2, 10}}, minInSync: 2,
+			followers: []follower{{id: 2, leo: 10}}, minInSync: 2,
 		}, 3},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

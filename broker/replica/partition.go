@@ -24,6 +24,8 @@ type Log interface {
 	OffsetOfMaxTimestamp() (storage.TimestampOffset, bool, error)
 	Flush(upTo int64) error
 	FlushedTo() int64
+	AdvanceLogStart(offset int64) error
+	ActiveProducers() []storage.ActiveProducer
 }
 
 // role is what this broker does for a partition.
@@ -257,7 +259,8 @@ func (p *Partition) park(at *place) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.role != roleLeader || p.leaderEpoch != at.cond.LeaderEpoch ||
-		p.highWatermark >= at.cond.HighWatermark || p.log.LEO() >= at.cond.LEO {
+		p.highWatermark >= at.cond.HighWatermark || p.log.LEO() >= at.cond.LEO ||
+		at.cond.LowWatermark > 0 && p.lowWatermarkLocked() >= at.cond.LowWatermark {
 		at.waiter.signal()
 		return
 	}

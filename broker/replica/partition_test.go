@@ -146,9 +146,9 @@ func TestFollowerOfAnEarlierEpoch(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.become(registration(1, 1, 1, 2), actionLead, log, 0)
-	p.followerReached(2, 1, 0) // a fetch that was on its way
+	p.followerReached(FetchRequest{Replica: 2, Offset: 1}, 0) // a fetch that was on its way
 	wantHighWatermark(t, p, log, 0)
-	p.followerReached(2, 1, 1)
+	p.followerReached(FetchRequest{Replica: 2, Offset: 1}, 1)
 	wantHighWatermark(t, p, log, 1)
 }
 
@@ -178,7 +178,7 @@ func TestShrunkAfterAppend(t *testing.T) {
 	log := &fakeLog{}
 	p := leading(log, TopicConfig{MinInSyncReplicas: 2}, 1, 2)
 	a := mustAppend(t, p, 1)
-	p.followerReached(2, 1, 0)
+	p.followerReached(FetchRequest{Replica: 2, Offset: 1}, 0)
 	wantHighWatermark(t, p, log, 1)
 	after := registration(1, 0, 1, 2)
 	after.ISR, after.PartitionEpoch = []protocol.NodeID{1}, 1
@@ -216,7 +216,7 @@ func TestFetchErrors(t *testing.T) {
 	p := leading(log, TopicConfig{}, 1, 2)
 	p.become(registration(1, 4, 1, 2), actionLead, log, 0)
 	mustAppend(t, p, 7) // offsets 3 to 9
-	p.followerReached(2, 8, 4)
+	p.followerReached(FetchRequest{Replica: 2, Offset: 8}, 4)
 	ask := FetchRequest{Offset: 5, MaxBytes: 1, Replica: protocol.NoNode, CurrentLeaderEpoch: -1, LastFetchedEpoch: -1}
 	for _, tc := range []struct {
 		name   string

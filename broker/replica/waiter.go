@@ -18,6 +18,9 @@ type Condition struct {
 	// when the log end is. What is not waited for is Never.
 	HighWatermark int64
 	LEO           int64
+	// LowWatermark is fulfilled when no replica has anything below this any more;
+	// 0 is not waited for.
+	LowWatermark int64
 	// LeaderEpoch is the epoch under which the caller looked; any other one
 	// fulfils the condition.
 	LeaderEpoch protocol.LeaderEpoch
@@ -133,6 +136,19 @@ func (l *waiterList) wake(highWatermark, leo int64) {
 	for at := l.root.next; at != &l.root; {
 		next := at.next
 		if highWatermark >= at.cond.HighWatermark || leo >= at.cond.LEO {
+			l.remove(at)
+			at.waiter.signal()
+		}
+		at = next
+	}
+}
+
+// wakeDeletions signals and removes those who wait for a low watermark that is
+// reached.
+func (l *waiterList) wakeDeletions(lowWatermark int64) {
+	for at := l.root.next; at != &l.root; {
+		next := at.next
+		if at.cond.LowWatermark > 0 && lowWatermark >= at.cond.LowWatermark {
 			l.remove(at)
 			at.waiter.signal()
 		}

@@ -175,11 +175,14 @@ func (h *brokerHalf) serve(ctx context.Context, clients *stage, meta *metadata) 
 		Static:     h.configs.static,
 		Forward:    h.requests,
 		AutoCreate: h.autoCreate,
-		Data: []server.API{
+		Data: append(brokerapi.NewLogDirs(h.broker, h.replicas, h.store, h.n.log).APIs(),
 			brokerapi.NewProduce(h.broker, h.replicas, h.n.log).API(),
 			brokerapi.NewFetch(fetch, h.broker, h.replicas, h.n.log).API(),
 			brokerapi.NewListOffsets(h.broker, h.replicas, h.n.log).API(),
-		},
+			brokerapi.NewDeleteRecords(h.broker, h.replicas, h.n.log).API(),
+			brokerapi.NewOffsetForLeaderEpoch(h.broker, h.replicas, h.n.log).API(),
+			brokerapi.NewDescribeProducers(h.broker, h.replicas).API(),
+		),
 	})
 	for _, listener := range cfg.Listeners.Broker {
 		srv, err := server.New(h.n.serverConfig(listener, protocol.BrokerListener), apis, h.n.log)
