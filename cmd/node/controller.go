@@ -79,6 +79,7 @@ func (n *node) startController(ctx context.Context, below *stage, meta *metadata
 			NumPartitions:     n.cfg.Topics.NumPartitions,
 			ReplicationFactor: n.cfg.Topics.ReplicationFactor,
 			DeleteTopics:      n.cfg.Topics.Delete,
+			Authorizer:        n.cfg.Static["authorizer.class.name"] != "",
 		},
 		SessionTimeout: n.cfg.Controller.SessionTimeout,
 		MaxIdle:        n.cfg.Metadata.IdleInterval,

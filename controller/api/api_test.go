@@ -159,7 +159,8 @@ func TestServedAPIs(t *testing.T) {
 	served := []kmsg.Key{
 		kmsg.BrokerRegistration, kmsg.BrokerHeartbeat, kmsg.ControllerRegistration, kmsg.CreateTopics,
 		kmsg.DeleteTopics, kmsg.AllocateProducerIDs, kmsg.Envelope, kmsg.DescribeQuorum, kmsg.UnregisterBroker,
-		kmsg.CreatePartitions,
+		kmsg.CreatePartitions, kmsg.AlterConfigs, kmsg.IncrementalAlterConfigs, kmsg.UpdateFeatures,
+		kmsg.AlterClientQuotas, kmsg.AlterUserSCRAMCredentials, kmsg.CreateACLs, kmsg.DeleteACLs, kmsg.UnregisterController,
 	}
 	for _, key := range served {
 		api, ok := n.apis[key.Int16()]

@@ -507,6 +507,9 @@ func (c *cluster) format(rec record.Record) string {
 		}
 		return s
 	case *record.Config:
+		if r.Value == nil {
+			return fmt.Sprintf("Config %d:%q %s deleted", r.ResourceType, r.ResourceName, r.Name)
+		}
 		return fmt.Sprintf("Config %d:%q %s=%q", r.ResourceType, r.ResourceName, r.Name, *r.Value)
 	case *record.Topic:
 		return fmt.Sprintf("Topic %s id %d", r.Name, r.TopicID[15])

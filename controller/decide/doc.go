@@ -17,6 +17,7 @@
 //   - RegisterController, AllocateProducerIDs, Bootstrap (the records of a new
 //     cluster);
 //   - CreateTopics, CreatePartitions, DeleteTopics;
+//   - configs, features, client quotas, SCRAM credentials and ACLs;
 //   - who leads: every change of a partition's ISR goes through partitionChange
 //     in election.go, which keeps the rules of KIP-966 in one place.
 //

@@ -30,7 +30,10 @@ type Env struct {
 	ReplicationFactor int16
 	// DeleteTopics is delete.topic.enable.
 	DeleteTopics bool
-	// NewID returns ids for topics.
+	// Authorizer says that an authorizer is configured (authorizer.class.name): ACLs
+	// are refused where nobody would look at them.
+	Authorizer bool
+	// NewID returns ids for topics and ACLs.
 	NewID func() protocol.UUID
 	// Rand places replicas.
 	Rand placement.Rand

@@ -1,0 +1,23 @@
+package api
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+func (h *handlers) alterClientQuotas(c call) answer {
+	req := c.body.(*kmsg.AlterClientQuotasRequest)
+	deadline := c.received.Add(requestTimeout)
+	return change(h, c, kmsg.AlterClientQuotas, "client quotas altered", deadline, h.Controller.AlterClientQuotas(req, deadline),
+		func(code int16, message *string) *kmsg.AlterClientQuotasResponse {
+			resp := kmsg.NewPtrAlterClientQuotasResponse()
+			for _, entry := range req.Entries {
+				answer := kmsg.NewAlterClientQuotasResponseEntry()
+				answer.ErrorCode, answer.ErrorMessage = code, message
+				for _, part := range entry.Entity {
+					answer.Entity = append(answer.Entity, kmsg.AlterClientQuotasResponseEntryEntity{Type: part.Type, Name: part.Name})
+				}
+				resp.Entries = append(resp.Entries, answer)
+			}
+			return resp
+		})
+}

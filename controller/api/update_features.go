@@ -1,0 +1,16 @@
+package api
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+func (h *handlers) updateFeatures(c call) answer {
+	req := c.body.(*kmsg.UpdateFeaturesRequest)
+	deadline := c.deadline(req.TimeoutMillis)
+	return change(h, c, kmsg.UpdateFeatures, "features updated", deadline, h.Controller.UpdateFeatures(req, deadline),
+		func(code int16, message *string) *kmsg.UpdateFeaturesResponse {
+			resp := kmsg.NewPtrUpdateFeaturesResponse()
+			resp.ErrorCode, resp.ErrorMessage = code, message
+			return resp
+		})
+}

@@ -1,0 +1,155 @@
+package decide
+
+import (
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm/klamm/metadata"
+	"github.com/klamm/klamm/metadata/record"
+	"github.com/klamm/klamm/protocol"
+)
+
+// featureKRaft is the version of the quorum's own records; no record of an image
+// holds it.
+const featureKRaft = "kraft.version"
+
+// Upgrade types of UpdateFeatures v1.
+const (
+	upgrade         = 1
+	safeDowngrade   = 2
+	unsafeDowngrade = 3
+)
+
+// dependencies are the levels of metadata.version without which a feature cannot
+// have a level, since older nodes would not know its records.
+var dependencies = map[string]map[int16]int16{
+	featureELR: {1: 23},
+}
+
+// UpdateFeatures decides new levels of features, all of the request or none.
+func UpdateFeatures(img *metadata.Image, req *kmsg.UpdateFeaturesRequest, env Env) ([]record.Record, *kmsg.UpdateFeaturesResponse) {
+	resp := kmsg.NewPtrUpdateFeaturesResponse()
+	proposed := make(map[string]int16)
+	for name, level := range img.Features() {
+		proposed[name] = level
+	}
+	for _, u := range req.FeatureUpdates {
+		proposed[u.Feature] = u.MaxVersionLevel
+	}
+	validateOnly := req.Version >= 1 && req.ValidateOnly
+	var records []record.Record
+	for _, u := range req.FeatureUpdates {
+		kind := u.UpgradeType
+		if req.Version == 0 {
+			if kind = upgrade; u.AllowDowngrade {
+				kind = safeDowngrade
+			}
+		}
+		rec, err := updateFeature(img, u.Feature, u.MaxVersionLevel, kind, validateOnly, proposed, env)
+		if err != nil {
+			text := "The update failed for all features since the following feature had an error: " + *protocol.MessageOf(err)
+			resp.ErrorCode, resp.ErrorMessage = int16(protocol.CodeOf(err)), &text
+			resp.Results = nil
+			return nil, resp
+		}
+		if rec != nil {
+			records = append(records, rec)
+		}
+		if req.Version < 2 {
+			result := kmsg.NewUpdateFeaturesResponseResult()
+			result.Feature = u.Feature
+			resp.Results = append(resp.Results, result)
+		}
+	}
+	if validateOnly {
+		records = nil
+	}
+	return records, resp
+}
+
+// updateFeature returns the record of one change, nil where nothing changes.
+func updateFeature(img *metadata.Image, name string, level int16, kind int8, validateOnly bool, proposed map[string]int16, env Env) (record.Record, error) {
+	refuse := func(why string) error {
+		return protocol.Errorf(protocol.ErrInvalidUpdateVersion, "Invalid update version %d for feature %s. %s", level, name, why)
+	}
+	current, _ := img.Feature(name)
+	if kind < upgrade || kind > unsafeDowngrade {
+		return nil, refuse("The controller does not support the given upgrade type.")
+	}
+	if level < 0 {
+		return nil, refuse("A feature version cannot be less than 0.")
+	}
+	if why := notSupported(img, name, level, env); why != "" {
+		return nil, refuse(why)
+	}
+	switch {
+	case level < current && kind == upgrade:
+		return nil, refuse("Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe downgrade.")
+	case level > current && kind != upgrade:
+		return nil, refuse("Can't downgrade to a newer version.")
+	case level == current:
+		return nil, nil
+	}
+	switch {
+	case name == metadata.MetadataVersion && level < current:
+		// Kafka lets a few levels go down that brought no new records; nobody
+		// needs that enough for a table of them.
+		why := "Refusing to perform the requested downgrade because it might delete metadata information."
+		if kind == unsafeDowngrade {
+			why = "Unsafe metadata downgrade is not supported in this version."
+		}
+		return nil, protocol.Errorf(protocol.ErrInvalidUpdateVersion, "Unsupported metadata.version downgrade from %d to %d. %s", current, level, why)
+	case name == featureKRaft:
+		if !validateOnly {
+			return nil, refuse("The voters of this cluster are in its configuration.")
+		}
+		return nil, nil
+	}
+	if needed := dependencies[name][level]; needed > proposed[metadata.MetadataVersion] {
+		return nil, refuse(fmt.Sprintf("%s could not be set to %d because it depends on %s level %d", name, level, metadata.MetadataVersion, needed))
+	}
+	return &record.FeatureLevel{Name: name, Level: level}, nil
+}
+
+// notSupported says which node does not know a level; empty where all do.
+func notSupported(img *metadata.Image, name string, level int16, env Env) string {
+	var local []record.FeatureRange
+	if c, ok := img.Controller(env.NodeID); ok {
+		local = c.Features
+	}
+	if why := outside(local, name, level, fmt.Sprintf("Local controller %d", env.NodeID)); why != "" {
+		return why
+	}
+	for b := range img.Brokers() {
+		if why := outside(b.Features, name, level, fmt.Sprintf("Broker %d", b.ID)); why != "" {
+			return why
+		}
+	}
+	for c := range img.Controllers() {
+		if why := outside(c.Features, name, level, fmt.Sprintf("Controller %d", c.ID)); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// outside says that a node does not support a level. A feature that it does not
+// name it supports at level 0 only: not at all.
+func outside(features []record.FeatureRange, name string, level int16, node string) string {
+	low, high := int16(0), int16(0)
+	for _, f := range features {
+		if f.Name == name {
+			low, high = f.Min, f.Max
+		}
+	}
+	switch {
+	case level >= low && level <= high:
+		return ""
+	case high == 0:
+		return node + " does not support this feature."
+	case low == high:
+		return fmt.Sprintf("%s only supports versions %d", node, low)
+	}
+	return fmt.Sprintf("%s only supports versions %d-%d", node, low, high)
+}
