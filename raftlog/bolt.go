@@ -42,6 +42,12 @@ func openBolt(dir string) (*raftboltdb.BoltStore, error) {
 	if err != nil && !made {
 		return nil, err
 	}
+	if !made {
+		if err := checkBolt(path); err != nil {
+			return nil, fmt.Errorf("%s is damaged: %w: restore its directory from a copy, or, if other controllers "+
+				"hold the metadata, format it anew", path, err)
+		}
+	}
 	if !made && info.Size() >= compactAbove {
 		if err := compactBolt(path); err != nil {
 			return nil, fmt.Errorf("compact %s: %w", path, err)

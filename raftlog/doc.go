@@ -22,6 +22,7 @@
 //	status.go       Status, TakeSnapshot
 //	bootstrap.go    a new log's first entry; whose store this is
 //	bolt.go         opening and compacting raft.db
+//	boltcheck.go    whether its pages are whole
 //	early.go        entries kept from a start's first reading to its second
 //	quorumstate.go  the quorum-state file, for Kafka's readers
 //
