@@ -124,15 +124,13 @@ func checkFeatures(img *metadata.Image, features []record.FeatureRange) error {
 			return err
 		}
 	}
-	// A broker that does not name metadata.version knows the oldest one only,
-	// and of any other feature that it does not name nothing at all.
 	if !named[metadata.MetadataVersion] {
-		if err := check(metadata.MetadataVersion, minMetadataVersion, minMetadataVersion); err != nil {
-			return err
-		}
+		return protocol.Errorf(protocol.ErrInvalidRegistration,
+			"Request features do not contain '%s'", metadata.MetadataVersion)
 	}
+	// Of a feature that it does not name a broker knows nothing at all.
 	for name := range img.Features() {
-		if !named[name] && name != metadata.MetadataVersion {
+		if !named[name] {
 			if err := check(name, 0, 0); err != nil {
 				return err
 			}
