@@ -73,9 +73,16 @@ func (l *Log) AppendAsLeader(batches []byte, epoch protocol.LeaderEpoch, opts Ap
 			continue
 		}
 		if from == fromClient {
-			if known, ok := l.producers.find(b); ok {
+			known, ok := l.producers.find(b)
+			if p := l.producers.forgotten(b); !ok && p != nil {
+				if err := l.rememberLocked(p); err != nil {
+					return AppendResult{}, err
+				}
+				known, ok = l.producers.find(b)
+			}
+			if ok {
 				return AppendResult{
-					FirstOffset: known.lastOffset - int64(known.offsetDelta), LastOffset: known.lastOffset,
+					FirstOffset: known.firstOffset(), LastOffset: known.lastOffset,
 					MaxTimestampMs: known.timestamp, LogStartOffset: l.logStart, Duplicate: true,
 				}, nil
 			}

@@ -90,7 +90,7 @@ func parseSnapshot(data []byte) ([]producer, error) {
 			offsetDelta: int32(be.Uint32(e[22:])), timestamp: p.lastTimestamp,
 		}
 		if last.lastOffset >= 0 {
-			p.batches[0], p.count = last, 1
+			p.batches[0], p.count, p.partial = last, 1, true
 		}
 		if p.id < 0 {
 			return nil, errors.New("a producer has no id")

@@ -38,6 +38,20 @@ type producer struct {
 	txnFirstOffset   int64 // of the open transaction, or noTxn
 	count            int   // of batches that are in use, oldest first
 	batches          [cachedBatches]cachedBatch
+	// partial: the state is from a snapshot, and batches in front of those that
+	// are in use count as well, but stand in the log alone.
+	partial bool
+}
+
+// firstOffset is the batch's first offset.
+func (c cachedBatch) firstOffset() int64 { return c.lastOffset - int64(c.offsetDelta) }
+
+// cached returns what is remembered of a batch; its header is enough.
+func cached(b batch.Batch) cachedBatch {
+	return cachedBatch{
+		lastSequence: b.LastSequence(), offsetDelta: b.LastOffsetDelta(),
+		lastOffset: b.LastOffset(), timestamp: b.MaxTimestamp(),
+	}
 }
 
 func newProducer(id int64) producer {
@@ -55,7 +69,7 @@ func (p *producer) lastSequence() int32 {
 func (p *producer) setEpoch(epoch int16) {
 	if p.epoch != epoch {
 		p.epoch = epoch
-		p.count = 0
+		p.count, p.partial = 0, false
 	}
 }
 
@@ -66,6 +80,7 @@ func (p *producer) addBatch(c cachedBatch) {
 	}
 	p.batches[p.count] = c
 	p.count++
+	p.partial = p.partial && p.count < cachedBatches
 	p.lastTimestamp = c.timestamp
 }
 
@@ -81,6 +96,20 @@ func (p *producer) duplicateOf(b batch.Batch) (cachedBatch, bool) {
 		}
 	}
 	return cachedBatch{}, false
+}
+
+// follows tells whether a batch of an epoch is the next one by its sequence.
+func (p *producer) follows(epoch int16, first int32) bool {
+	last := p.lastOf(epoch)
+	return int64(first) == int64(last)+1 || first == 0 && last == 0x7fffffff
+}
+
+// lastOf returns the last sequence in an epoch, −1 in one that only begins.
+func (p *producer) lastOf(epoch int16) int32 {
+	if epoch != p.epoch {
+		return -1
+	}
+	return p.lastSequence()
 }
 
 // origin is who appends, which decides what is checked.
@@ -154,6 +183,16 @@ func (s *producerState) find(b batch.Batch) (cachedBatch, bool) {
 	return cachedBatch{}, false
 }
 
+// forgotten returns the producer of a batch that seems out of order but may
+// repeat one that a snapshot has left out; nil if it can not.
+func (s *producerState) forgotten(b batch.Batch) *producer {
+	p := s.byID[b.ProducerID()]
+	if p == nil || !p.partial || p.epoch != b.ProducerEpoch() || p.follows(p.epoch, b.BaseSequence()) {
+		return nil
+	}
+	return p
+}
+
 // add checks a batch that has a producer id and its final offsets, and notes
 // what it will have changed. For an end marker b must be the whole batch;
 // otherwise its header is enough.
@@ -183,10 +222,7 @@ func (s *producerState) add(b batch.Batch, from origin) error {
 		return err
 	}
 	p.setEpoch(b.ProducerEpoch())
-	p.addBatch(cachedBatch{
-		lastSequence: b.LastSequence(), offsetDelta: b.LastOffsetDelta(),
-		lastOffset: b.LastOffset(), timestamp: b.MaxTimestamp(),
-	})
+	p.addBatch(cached(b))
 	if b.IsTransactional() && p.txnFirstOffset == noTxn {
 		p.txnFirstOffset = b.BaseOffset()
 	}
@@ -278,14 +314,9 @@ func checkData(p *producer, b batch.Batch, from origin) error {
 	}
 	if from == fromClient && p.epoch != -1 {
 		// An unknown producer, or one whose state has expired, may begin anywhere.
-		last := p.lastSequence()
-		if epoch != p.epoch {
-			last = -1
-		}
-		inOrder := int64(first) == int64(last)+1 || first == 0 && last == 0x7fffffff
-		if !inOrder {
+		if !p.follows(epoch, first) {
 			return protocol.Errorf(protocol.ErrOutOfOrderSequenceNumber,
-				"sequence %d of producer %d in epoch %d does not follow %d", first, p.id, epoch, last)
+				"sequence %d of producer %d in epoch %d does not follow %d", first, p.id, epoch, p.lastOf(epoch))
 		}
 	}
 	if p.txnFirstOffset != noTxn && !b.IsTransactional() {
