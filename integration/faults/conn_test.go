@@ -99,8 +99,6 @@ func (c *conn) wantClosed() {
 	}
 }
 
-func (c *conn) close() { c.netConn.Close() }
-
 // ask sends a request and reads its answer. R is its type.
 func ask[R kmsg.Response](c *conn, version int16, req kmsg.Request) R {
 	c.t.Helper()
