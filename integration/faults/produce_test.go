@@ -96,6 +96,34 @@ func TestB006TimestampOutsideWindow(t *testing.T) {
 	}
 }
 
+// TestB008ProducersOfOneTransaction: a request with a transactional id was taken
+// for transactional in all its batches. Its transactional batches are of one
+// producer, or nothing of the request is written; plain ones beside them are not
+// a transaction's.
+func TestB008ProducersOfOneTransaction(t *testing.T) {
+	t.Parallel()
+	c := dial(t, sharedNode(t).broker)
+	first, second := createTopic(c), createTopic(c)
+	transactional := func() []byte {
+		producer := initProducer(c)
+		return records(batch.Options{Transactional: true, Producer: &batch.Producer{ID: producer.ProducerID, Epoch: producer.ProducerEpoch}}, "a")
+	}
+	id := unique(t, "transaction")
+	req := produceRequest(first, transactional())
+	req.TransactionID = &id
+	req.Topics = append(req.Topics, produceRequest(second, transactional()).Topics...)
+	for _, topic := range ask[*kmsg.ProduceResponse](c, 9, req).Topics {
+		wantCode(t, "two producers", topic.Partitions[0].ErrorCode, protocol.ErrInvalidProducerIDMapping)
+	}
+	wantOffsets(c, first, 0, 0)
+	wantOffsets(c, second, 0, 0)
+
+	plain := produceRequest(first, records(batch.Options{}, "a"))
+	plain.TransactionID = &id
+	wantCode(t, "a plain batch", ask[*kmsg.ProduceResponse](c, 9, plain).Topics[0].Partitions[0].ErrorCode, protocol.None)
+	wantOffsets(c, first, 0, 1)
+}
+
 // TestB009MessageSetsOfOldFormats: message sets were read with a length that
 // was four bytes too long. Kafka 4 takes none at all: ApiVersions lists Produce
 // from version 0 for the sake of old librdkafka (KIP-896), but versions below 3
