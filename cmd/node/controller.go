@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/klamm/klamm/controller"
 	controllerapi "github.com/klamm/klamm/controller/api"
 	"github.com/klamm/klamm/controller/decide"
+	"github.com/klamm/klamm/metadata/replay"
 	"github.com/klamm/klamm/metadata/snapshot"
 	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/protocol/server"
@@ -89,6 +91,14 @@ func (n *node) startController(ctx context.Context, below *stage, meta *metadata
 
 	below.run("raft", engine.Run)
 	below.run("controller", ctl.Run)
+	below.run("snapshots", func(ctx context.Context) error {
+		return meta.replayer.RunSnapshots(ctx, replay.SnapshotPace{
+			Take:  engine.TakeSnapshot,
+			Bytes: n.cfg.Metadata.SnapshotBytes,
+			Age:   n.cfg.Metadata.SnapshotInterval,
+			Trim:  time.Minute,
+		})
+	})
 	for _, listener := range n.cfg.Listeners.Controller {
 		if err := n.serveController(ctx, below, listener, ctl, q, meta); err != nil {
 			return nil, err

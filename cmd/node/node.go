@@ -69,6 +69,12 @@ func (n *node) openMetadata() (*metadata, error) {
 	logConfig := storage.DefaultLogConfig()
 	logConfig.SegmentBytes = n.cfg.Metadata.SegmentBytes
 	logConfig.SegmentMs = n.cfg.Metadata.SegmentAge.Milliseconds()
+	// What lies below the snapshots goes by these (replay.RunSnapshots).
+	logConfig.RetentionBytes = n.cfg.Metadata.RetentionBytes
+	logConfig.RetentionMs = -1
+	if n.cfg.Metadata.RetentionAge >= 0 {
+		logConfig.RetentionMs = n.cfg.Metadata.RetentionAge.Milliseconds()
+	}
 	// A clean-shutdown mark speaks for the partitions' logs: this one is closed
 	// after they are. What a snapshot holds was synced before it counted.
 	checkpoints, err := snapshot.Checkpoints(vfs.OS(), dir)

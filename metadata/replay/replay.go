@@ -42,6 +42,8 @@ type Replayer struct {
 	// openTxn is the offset of the BeginTransaction whose end is not there yet,
 	// or −1.
 	openTxn atomic.Int64
+	// behind is how many bytes of batches no snapshot holds, or some more.
+	behind atomic.Int64
 
 	// mu serializes publishing with new subscribers.
 	mu          sync.Mutex
@@ -217,6 +219,7 @@ func (r *Replayer) replay(b batch.Batch) error {
 	if err != nil {
 		return err
 	}
+	r.behind.Add(int64(b.Size()))
 	if next != b.NextOffset() {
 		return fmt.Errorf("metadata log offset %d: a batch up to %d ends at %d", b.BaseOffset(), b.LastOffset(), next-1)
 	}

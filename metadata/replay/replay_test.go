@@ -54,6 +54,7 @@ func newWorld(t testing.TB) *world {
 func (w *world) open() error {
 	var err error
 	cfg := storage.DefaultLogConfig()
+	cfg.RetentionMs = -1         // the entries are of 1970
 	cfg.SegmentIndexBytes = 4096 // which the file system in memory has to copy
 	w.log, err = storage.OpenLog(w.fs, metadataDir, storage.LogOptions{
 		Config: cfg, TopicID: protocol.MetadataTopicID, Log: zerolog.Nop(),
