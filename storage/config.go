@@ -41,6 +41,9 @@ type LogConfig struct {
 	// ProducerIDExpirationMs is how long in ms a silent producer's sequence is
 	// remembered. producer.id.expiration.ms.
 	ProducerIDExpirationMs int64
+	// DeleteDelayMs is how long in ms a deleted log stays under its -delete name,
+	// for whoever still reads it by its path. file.delete.delay.ms.
+	DeleteDelayMs int64
 }
 
 // DefaultLogConfig returns Kafka's defaults.
@@ -54,6 +57,7 @@ func DefaultLogConfig() LogConfig {
 		RetentionMs:            (7 * 24 * time.Hour).Milliseconds(),
 		RetentionBytes:         -1,
 		ProducerIDExpirationMs: (24 * time.Hour).Milliseconds(),
+		DeleteDelayMs:          time.Minute.Milliseconds(),
 	}
 }
 

@@ -30,9 +30,6 @@ type StoreConfig struct {
 	// RecoveryThreads is how many logs of one directory are opened at a time.
 	// num.recovery.threads.per.data.dir.
 	RecoveryThreads int
-	// DeleteDelay is how long a deleted log stays under its -delete name, for
-	// whoever still reads it by its path. file.delete.delay.ms.
-	DeleteDelay time.Duration
 	// RecoveryPointInterval, LogStartInterval and HighWatermarkInterval are the
 	// times between two checkpoints: less means more small writes, more a longer
 	// recovery, and records that come back after a crash though they were
@@ -55,7 +52,7 @@ type StoreConfig struct {
 // DefaultStoreConfig returns Kafka's defaults.
 func DefaultStoreConfig() StoreConfig {
 	return StoreConfig{
-		RecoveryThreads: 2, DeleteDelay: time.Minute,
+		RecoveryThreads:       2,
 		RecoveryPointInterval: time.Minute, LogStartInterval: time.Minute,
 		HighWatermarkInterval: 5 * time.Second, ExpireInterval: 10 * time.Minute,
 		RetentionInterval: 5 * time.Minute,
@@ -179,7 +176,7 @@ func (s *Store) findLogs() (map[*Dir][]foundLog, error) {
 				return nil, fmt.Errorf("found directory %s: %q is not in the form of topic-partition or "+
 					"topic-partition.uniqueId-delete; a log directory may only hold replicas", path, e.Name)
 			case dirDeleted:
-				s.deleteLater(d, path)
+				s.deleteLater(d, path, s.cfg.LogConfig(tp.Topic))
 			case dirLog:
 				found[d] = append(found[d], foundLog{tp, path})
 			}
@@ -354,7 +351,7 @@ func (s *Store) Delete(tp protocol.TopicPartition) error {
 	if err != nil {
 		return err
 	}
-	s.deleteLater(l.owner, path)
+	s.deleteLater(l.owner, path, l.Config())
 	s.signal()
 	return nil
 }
@@ -409,11 +406,13 @@ func (l *Log) retire(tp protocol.TopicPartition, suffix string) (string, error) 
 	return path, nil
 }
 
-// deleteLater notes a directory that an earlier process has given a -delete name.
-func (s *Store) deleteLater(d *Dir, path string) {
+// deleteLater notes a directory that has a -delete name, now or from an earlier
+// process.
+func (s *Store) deleteLater(d *Dir, path string, cfg LogConfig) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.deleted = append(s.deleted, deletion{d, path, s.cfg.Now().Add(s.cfg.DeleteDelay)})
+	at := s.cfg.Now().Add(time.Duration(cfg.DeleteDelayMs) * time.Millisecond)
+	s.deleted = append(s.deleted, deletion{d, path, at})
 }
 
 // Close closes all logs in order and marks their directories clean for a

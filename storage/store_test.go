@@ -254,7 +254,11 @@ func TestStoreDeletes(t *testing.T) {
 		mem := vfs.NewMem()
 		cfg := storeConfig()
 		cfg.Now = time.Now
-		cfg.DeleteDelay = time.Minute
+		cfg.LogConfig = func(string) LogConfig {
+			cfg := smallConfig()
+			cfg.DeleteDelayMs = 20_000
+			return cfg
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		s := openStore(t, mem, formatDirs(t, mem, "/a"), cfg)
 		ended := make(chan error)
@@ -279,7 +283,7 @@ func TestStoreDeletes(t *testing.T) {
 		check(t, err)
 		appendTest(t, stray, record(t, "stray"), 1)
 		check(t, s.SetAside(tp("y", 0)))
-		time.Sleep(59 * time.Second)
+		time.Sleep(19 * time.Second)
 		synctest.Wait()
 		if got := dirsOf(t, mem, "/a"); len(got) != 3 || !strings.HasSuffix(got[1], deleteDirSuffix) || !strings.HasSuffix(got[2], strayDirSuffix) {
 			t.Fatalf("before the delay has passed: %q", got)
@@ -305,7 +309,7 @@ func TestStoreDeletes(t *testing.T) {
 		}
 		ctx, cancel = context.WithCancel(t.Context())
 		go func() { ended <- s.Run(ctx, nil) }()
-		time.Sleep(61 * time.Second)
+		time.Sleep(21 * time.Second)
 		synctest.Wait()
 		if got := dirsOf(t, mem, "/a"); len(got) != 1 || !strings.HasSuffix(got[0], strayDirSuffix) {
 			t.Fatalf("in the next life: %q", got)

@@ -45,6 +45,7 @@ func (t topicConfigs) resolve(img *cluster.Image, topic string) replica.TopicCon
 			RetentionMs:            -1,
 			RetentionBytes:         -1,
 			ProducerIDExpirationMs: t.producerExpiration,
+			DeleteDelayMs:          v.get("file.delete.delay.ms").Int,
 		},
 		MinInSyncReplicas:    int(v.get("min.insync.replicas").Int),
 		MaxMessageBytes:      int(v.get("max.message.bytes").Int),
