@@ -44,6 +44,8 @@ type Conn struct {
 	reader  *bufio.Reader
 	// idleArmed tells that the read deadline is that of idleness.
 	idleArmed bool
+	// served tells that a request has been handled.
+	served bool
 	// clientID is the last client id: the next one is most often the same.
 	clientID string
 
@@ -132,7 +134,22 @@ func (c *Conn) run(parent context.Context) {
 	if e := c.log.Debug(); e.Enabled() {
 		e.Err(err).Msg("connection closed")
 	}
+	if !c.served && parent.Err() != nil {
+		reset(c.netConn)
+		return
+	}
 	_ = c.netConn.Close()
+}
+
+// reset closes a connection that the stop of the server ends before anything has
+// been answered on it. Clients take an orderly end before the first answer for a
+// server that wants TLS or SASL, and give up. A reset they take for what it is,
+// and try again.
+func reset(nc net.Conn) {
+	if tcp, ok := nc.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = nc.Close()
 }
 
 var errHandover = errors.New("connection speaks another protocol")
@@ -169,7 +186,9 @@ func (c *Conn) readOne(ctx context.Context, cancel context.CancelFunc, f *frame)
 	if err := c.nextFrame(ctx, f); err != nil {
 		return err
 	}
-	return c.dispatch(ctx, cancel, f.bytes)
+	err := c.dispatch(ctx, cancel, f.bytes)
+	c.served = c.served || err == nil
+	return err
 }
 
 // startsWithPreface tells whether the connection begins with the preface, and

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"syscall"
 	"testing"
 	"time"
 
@@ -85,6 +86,29 @@ func TestStop(t *testing.T) {
 	}
 	if _, err := net.Dial("tcp", ln.Addr().String()); err == nil {
 		t.Error("still listening")
+	}
+}
+
+// A connection that was accepted and has had no answer yet when the server stops
+// is reset: clients try again. One that was served ends in order.
+func TestStopResetsWhoWasNotServed(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, stop := serveOn(t, Config{}, ln, metadata(empty))
+	fresh, served := connect(t, ln.Addr().String()), connect(t, ln.Addr().String())
+	served.send(1, metadataRequest())
+	served.expect(1)
+	for s.Connections() < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	stop()
+	if _, err := fresh.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("not served: %v", err)
+	}
+	if _, err := served.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("served: %v", err)
 	}
 }
 

@@ -104,7 +104,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		nc, err := ln.Accept()
 		if ctx.Err() != nil {
 			if err == nil {
-				_ = nc.Close()
+				reset(nc)
 			}
 			return nil
 		}
