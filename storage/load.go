@@ -298,6 +298,18 @@ func (l *Log) sealNowLocked(s *segment) error {
 	return nil
 }
 
+// reportMissing tells that the log lacks what had been synced although nothing in
+// it is damaged: files are missing, or were cut between two batches. After a
+// crash the recovery point may be that of an earlier log of the name.
+func (l *Log) reportMissing() {
+	event := l.log.Warn()
+	if l.opts.Clean {
+		event = l.log.Error()
+	}
+	event.Str("path", l.path).Int64("offset", l.leo).Int64("synced", l.opts.RecoveryPoint).
+		Msg("log ends before what had been synced: records are missing")
+}
+
 // loadEndsLocked sets where the log begins and ends, and begins a segment
 // where there is none.
 func (l *Log) loadEndsLocked() error {
@@ -321,6 +333,9 @@ func (l *Log) loadEndsLocked() error {
 		l.leo = start
 	}
 	l.logStart = max(start, l.segments[0].base)
+	if l.leo < l.opts.RecoveryPoint && !l.recovered.Cut {
+		l.reportMissing()
+	}
 	l.flushedTo = l.leo
 	if !l.opts.Clean {
 		l.flushedTo = min(l.opts.RecoveryPoint, l.leo)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rs/zerolog"
+
 	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/protocol/batch"
 	"github.com/klamm/klamm/storage/vfs"
@@ -97,6 +99,35 @@ func TestRecoveryKeepsWhatAnOffsetHides(t *testing.T) {
 		}
 		if kept := readFile(t, mem, r.Kept[0]); len(kept) != c.kept*size {
 			t.Fatalf("%s: %d bytes kept, want %d batches of %d", c.name, len(kept), c.kept, size)
+		}
+	}
+}
+
+// A segment file that has gone leaves nothing to find fault with; what is known to
+// have been synced tells of it.
+func TestMissingSegmentIsReported(t *testing.T) {
+	for _, c := range []struct {
+		clean, cut bool
+		want       string
+	}{
+		{true, true, "error"},
+		{false, true, "warn"},
+		{true, false, ""},
+	} {
+		mem := vfs.NewMem()
+		l := openTest(t, mem, "/t-0", smallOptions())
+		appendTest(t, l, records(t, 10, 10), 1)
+		check(t, l.Close())
+		if c.cut {
+			check(t, mem.Remove(firstLog))
+		}
+		var text strings.Builder
+		opts := smallOptions()
+		opts.Clean, opts.RecoveryPoint, opts.Log = c.clean, 10, zerolog.New(&text)
+		openTest(t, mem, "/t-0", opts)
+		got := text.String()
+		if c.want == "" && got != "" || !strings.Contains(got, c.want) || c.want != "" && !strings.Contains(got, `"synced":10`) {
+			t.Errorf("clean %v, cut %v: %s", c.clean, c.cut, got)
 		}
 	}
 }
