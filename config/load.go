@@ -206,6 +206,7 @@ func (r *reader) config() *Config {
 		RequestTimeout:      r.positiveMs("request.timeout.ms"),
 		ReplicaLagTime:      r.positiveMs("replica.lag.time.max.ms"),
 	}
+	c.Groups = r.groups()
 	c.Network = r.network()
 	c.Storage = Storage{
 		CheckpointInterval:      r.ms("log.flush.offset.checkpoint.interval.ms"),
@@ -290,6 +291,23 @@ func (r *reader) checkTopicDefaults() {
 		if p, ok := r.values[name]; ok && !r.wrong[name] && trim(p.Value) == "0" {
 			r.fail(name, "valid is -1 for no limit, or at least 1")
 		}
+	}
+}
+
+func (r *reader) groups() Groups {
+	return Groups{
+		InitialRebalanceDelay: max(r.ms("group.initial.rebalance.delay.ms"), 0),
+		MinSessionTimeout:     r.ms("group.min.session.timeout.ms"),
+		MaxSessionTimeout:     r.ms("group.max.session.timeout.ms"),
+		MaxSize:               int(r.long("group.max.size")),
+		OffsetMetadataBytes:   int(r.long("offset.metadata.max.bytes")),
+		OffsetsRetention:      time.Duration(r.long("offsets.retention.minutes")) * time.Minute,
+		OffsetsCheckInterval:  r.ms("offsets.retention.check.interval.ms"),
+		CommitTimeout:         r.ms("offsets.commit.timeout.ms"),
+		LoadBytes:             int(r.long("offsets.load.buffer.size")),
+		OffsetsPartitions:     r.int32("offsets.topic.num.partitions"),
+		OffsetsReplicas:       int16(r.long("offsets.topic.replication.factor")),
+		OffsetsSegmentBytes:   r.int32("offsets.topic.segment.bytes"),
 	}
 }
 

@@ -20,6 +20,7 @@ type Config struct {
 	Topics     Topics
 	Controller Controller
 	Broker     Broker
+	Groups     Groups
 	Network    Network
 	Storage    Storage
 
@@ -136,6 +137,43 @@ type Broker struct {
 	// ReplicaLagTime (replica.lag.time.max.ms): a follower that has not been
 	// caught up for so long leaves the ISR. Default 30 s.
 	ReplicaLagTime time.Duration
+}
+
+// Groups are what the coordinators of groups go by.
+type Groups struct {
+	// InitialRebalanceDelay (group.initial.rebalance.delay.ms): how long the
+	// first member of an empty group waits for more. Longer spares a starting
+	// fleet rebalances, and starts later. Default 3 s.
+	InitialRebalanceDelay time.Duration
+	// MinSessionTimeout and MaxSessionTimeout (group.min.session.timeout.ms,
+	// group.max.session.timeout.ms) bound what members ask for. Default 6 s
+	// and 30 min.
+	MinSessionTimeout, MaxSessionTimeout time.Duration
+	// MaxSize (group.max.size) bounds a group's members. Default: no bound.
+	MaxSize int
+	// OffsetMetadataBytes (offset.metadata.max.bytes) bounds the text beside a
+	// committed offset. Default 4096.
+	OffsetMetadataBytes int
+	// OffsetsRetention (offsets.retention.minutes): how long the offsets of a
+	// group without members are kept. Default 7 days.
+	OffsetsRetention time.Duration
+	// OffsetsCheckInterval (offsets.retention.check.interval.ms): how often
+	// what has expired is removed. Default 10 min.
+	OffsetsCheckInterval time.Duration
+	// CommitTimeout (offsets.commit.timeout.ms): how long a change may take to
+	// reach the in-sync replicas before its client is told to ask again.
+	// Default 5 s.
+	CommitTimeout time.Duration
+	// LoadBytes (offsets.load.buffer.size) is read at a time when a partition
+	// of offsets is taken over. Default 5 MiB.
+	LoadBytes int
+	// OffsetsPartitions, OffsetsReplicas and OffsetsSegmentBytes
+	// (offsets.topic.num.partitions, offsets.topic.replication.factor,
+	// offsets.topic.segment.bytes) are those of __consumer_offsets, once it is
+	// created. Default 50, 3 and 100 MiB.
+	OffsetsPartitions   int32
+	OffsetsReplicas     int16
+	OffsetsSegmentBytes int32
 }
 
 // Network is what bounds connections and requests.
