@@ -185,6 +185,9 @@ func validateDynamic(props map[string]string, perBroker bool, now Layers) error 
 		if _, err := key.Parse(props[name]); err != nil {
 			return err
 		}
+		if value := trim(props[name]); key.Type == Class && value != key.Default {
+			return invalid(key.Name, value, "Class "+value+" could not be found.") // there are none here
+		}
 	}
 	if !perBroker {
 		if err := refuse("Cannot update these configs at default cluster level, broker id must be specified", func(name string) bool {
@@ -314,6 +317,9 @@ func (l Layers) BrokerValue(name string) (string, bool) {
 	}
 	return brokerDefault(name)
 }
+
+// BrokerInt is BrokerValue of a key of whole numbers.
+func (l Layers) BrokerInt(name string) int64 { return l.brokerInt(name) }
 
 func (l Layers) brokerText(name string) string {
 	value, _ := l.BrokerValue(name)

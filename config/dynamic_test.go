@@ -47,6 +47,7 @@ func TestValidateDynamic(t *testing.T) {
 		{false, "sasl.jaas.config", "x", "Cannot update these configs at default cluster level, broker id must be specified: [sasl.jaas.config]"},
 		{true, "sasl.enabled.mechanisms", "PLAIN", ""},
 		{false, "sasl.enabled.mechanisms", "PLAIN", "Cannot update these configs at default cluster level, broker id must be specified: [sasl.enabled.mechanisms]"},
+		{true, "principal.builder.class", "x", "Invalid value x for configuration principal.builder.class: Class x could not be found."},
 		{true, "cordoned.log.dirs", "/x", "requirement failed: All entries in cordoned.log.dirs must be present in log.dirs or log.dir. Missing entries : /x"},
 		{false, "cordoned.log.dirs", "/x", "Cannot update these configs at default cluster level, broker id must be specified: [cordoned.log.dirs]"},
 		{true, "log.retention.hours", "4", "Cannot update these configs dynamically: [log.retention.hours]"},

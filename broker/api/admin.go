@@ -39,6 +39,8 @@ type Admin struct {
 	Image func() *metadata.Image
 	// Static are the keys of server.properties.
 	Static config.Lookup
+	// LogLevel is what requests for loggers are about. Default: the process's.
+	LogLevel LogLevel
 	// RequestTimeout bounds what is forwarded where the request itself names no
 	// time (request.timeout.ms). Default 30 s.
 	RequestTimeout time.Duration
@@ -52,13 +54,19 @@ type Admin struct {
 	// AutoCreate creates the topics that Metadata is asked for and that do not
 	// exist; nil where auto.create.topics.enable is false.
 	AutoCreate *AutoCreate
-	Log        zerolog.Logger
+	// InternalTopics creates the topics of coordinators when they are first
+	// asked for. Nil: they are not created.
+	InternalTopics *AutoCreate
+	Log            zerolog.Logger
 }
 
 // APIs returns what the server serves by this handler.
 func (a *Admin) APIs() []server.API {
 	if a.RequestTimeout == 0 {
 		a.RequestTimeout = 30 * time.Second
+	}
+	if a.LogLevel == nil {
+		a.LogLevel = processLevel{}
 	}
 	var apis []server.API
 	serve := func(key kmsg.Key, handle server.Handler) {
@@ -77,5 +85,5 @@ func (a *Admin) APIs() []server.API {
 	serve(kmsg.DescribeQuorum, a.describeQuorum)
 	serve(kmsg.CreatePartitions, a.createPartitions)
 	serve(kmsg.UnregisterBroker, a.unregisterBroker)
-	return apis
+	return append(apis, a.administration()...)
 }

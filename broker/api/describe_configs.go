@@ -14,16 +14,17 @@ import (
 )
 
 func (a *Admin) describeConfigs(_ context.Context, req *server.Request) server.Answer {
-	d := configAnswer{self: a.NodeID, img: a.Image(), static: a.Static, req: req.Body.(*kmsg.DescribeConfigsRequest)}
+	d := configAnswer{self: a.NodeID, img: a.Image(), static: a.Static, logLevel: a.levelName(), req: req.Body.(*kmsg.DescribeConfigsRequest)}
 	return server.Answer{Response: d.answer()}
 }
 
 // configAnswer is one DescribeConfigs answer in the making.
 type configAnswer struct {
-	self   protocol.NodeID
-	img    *metadata.Image
-	static config.Lookup
-	req    *kmsg.DescribeConfigsRequest
+	self     protocol.NodeID
+	img      *metadata.Image
+	static   config.Lookup
+	logLevel string
+	req      *kmsg.DescribeConfigsRequest
 }
 
 func (d *configAnswer) answer() *kmsg.DescribeConfigsResponse {
@@ -66,8 +67,13 @@ func (d *configAnswer) resource(kind int8, name string, keys []string) ([]kmsg.D
 		return d.topic(name, keys)
 	case metadata.ResourceBroker:
 		return d.broker(name, keys)
+	case metadata.ResourceBrokerLogger:
+		return d.logger(name, keys)
+	case metadata.ResourceClientMetrics:
+		return d.clientMetrics(name, keys)
+	default:
+		return d.group(name, keys)
 	}
-	return nil, protocol.Errorf(protocol.ErrInvalidRequest, "Configs of resource type %d are not supported yet", kind)
 }
 
 // asked tells whether a key is to be answered: all are where none is named.
@@ -80,12 +86,7 @@ func (d *configAnswer) topic(name string, keys []string) ([]kmsg.DescribeConfigs
 	if _, ok := d.img.Topic(name); !ok {
 		return nil, protocol.ErrUnknownTopicOrPartition
 	}
-	layers := config.Layers{
-		Topic:         d.layer(metadata.ResourceTopic, name),
-		Broker:        d.layer(metadata.ResourceBroker, strconv.Itoa(int(d.self))),
-		BrokerDefault: d.layer(metadata.ResourceBroker, ""),
-		Static:        d.static,
-	}
+	layers := d.layers(d.layer(metadata.ResourceTopic, name))
 	var out []kmsg.DescribeConfigsResponseResourceConfig
 	for _, key := range config.TopicKeys() {
 		if !asked(keys, key.Name) {
@@ -95,6 +96,16 @@ func (d *configAnswer) topic(name string, keys []string) ([]kmsg.DescribeConfigs
 		out = append(out, d.entry(key, effective, places))
 	}
 	return out, nil
+}
+
+// layers are where a topic's or a group's configs come from.
+func (d *configAnswer) layers(own config.Lookup) config.Layers {
+	return config.Layers{
+		Topic:         own,
+		Broker:        d.layer(metadata.ResourceBroker, strconv.Itoa(int(d.self))),
+		BrokerDefault: d.layer(metadata.ResourceBroker, ""),
+		Static:        d.static,
+	}
 }
 
 func (d *configAnswer) layer(kind int8, name string) config.Lookup {
@@ -107,59 +118,115 @@ func (d *configAnswer) broker(name string, keys []string) ([]kmsg.DescribeConfig
 	var out []kmsg.DescribeConfigsResponseResourceConfig
 	if name == "" {
 		for key, value := range d.img.Configs(metadata.Resource{Type: metadata.ResourceBroker}) {
-			if !asked(keys, key) {
-				continue
+			if asked(keys, key) {
+				set := config.Setting{Name: key, Value: value, Source: config.FromBrokerDefault}
+				out = append(out, d.brokerEntry(key, []config.Setting{set}))
 			}
-			known, ok := config.BrokerKey(key)
-			if !ok {
-				known = &config.Key{Name: key}
-			}
-			set := config.Setting{Name: key, Value: value, Source: config.FromBrokerDefault}
-			out = append(out, d.entry(known, set, []config.Setting{set}))
 		}
 		return out, nil
 	}
-	id, err := strconv.ParseInt(name, 10, 32)
-	if err != nil {
-		return nil, protocol.Errorf(protocol.ErrInvalidRequest, "Broker id must be an integer, but it is: %s", name)
+	if err := d.checkBroker(name, "Unexpected broker id, expected %d or empty string, but received %s"); err != nil {
+		return nil, err
 	}
-	if protocol.NodeID(id) != d.self {
-		return nil, protocol.Errorf(protocol.ErrInvalidRequest, "Unexpected broker id, expected %d or empty string, but received %s", d.self, name)
-	}
-	for _, key := range config.BrokerKeys() {
-		if key.Internal || !asked(keys, key.Name) {
-			continue
+	for _, key := range d.brokerNames() {
+		if asked(keys, key) {
+			out = append(out, d.brokerEntry(key, d.brokerPlaces(key)))
 		}
-		places := d.brokerPlaces(&key)
-		effective := config.Setting{Name: key.Name, Null: true, Source: config.FromDefault}
-		if len(places) > 0 {
-			effective = places[0]
-		}
-		entry := d.entry(&key, effective, places)
-		entry.ReadOnly = true // there is no request yet that changes one
-		out = append(out, entry)
 	}
 	return out, nil
 }
 
-// brokerPlaces lists where a key of this broker is set, the strongest first.
-func (d *configAnswer) brokerPlaces(key *config.Key) []config.Setting {
-	var places []config.Setting
-	add := func(value string, ok bool, source config.Source) {
-		if ok {
-			places = append(places, config.Setting{Name: key.Name, Value: value, Source: source})
+func (d *configAnswer) checkBroker(name, text string) error {
+	id, err := strconv.ParseInt(name, 10, 32)
+	if err != nil {
+		return protocol.Errorf(protocol.ErrInvalidRequest, "Broker id must be an integer, but it is: %s", name)
+	}
+	if protocol.NodeID(id) != d.self {
+		return protocol.Errorf(protocol.ErrInvalidRequest, text, d.self, name)
+	}
+	return nil
+}
+
+// brokerNames are the keys that are listed for this broker, sorted: all but the
+// internal ones, and whatever else is set at run time.
+func (d *configAnswer) brokerNames() []string {
+	var names []string
+	for _, key := range config.BrokerKeys() {
+		if !key.Internal {
+			names = append(names, key.Name)
 		}
 	}
-	value, ok := d.layer(metadata.ResourceBroker, strconv.Itoa(int(d.self)))(key.Name)
-	add(value, ok, config.FromBroker)
-	value, ok = d.layer(metadata.ResourceBroker, "")(key.Name)
-	add(value, ok, config.FromBrokerDefault)
-	if d.static != nil {
-		value, ok = d.static(key.Name)
-		add(value, ok, config.FromFile)
+	for _, name := range []string{"", strconv.Itoa(int(d.self))} {
+		for key := range d.img.Configs(metadata.Resource{Type: metadata.ResourceBroker, Name: name}) {
+			names = append(names, key)
+		}
 	}
-	add(key.Default, !key.Null && !key.Required, config.FromDefault)
-	return places
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// brokerEntry describes one broker key. What a key of a plug-in holds nobody
+// knows, so it is not shown.
+func (d *configAnswer) brokerEntry(name string, places []config.Setting) kmsg.DescribeConfigsResponseResourceConfig {
+	known, ok := config.DynamicKey(name)
+	key := config.Key{Name: name}
+	if ok {
+		key = *known
+		key.Name = name // with a listener's prefix, where it has one
+	}
+	effective := config.Setting{Name: name, Null: true, Source: config.FromDefault}
+	if len(places) > 0 {
+		effective = places[0]
+		effective.Value = key.Normalize(effective.Value)
+	}
+	hidden := key
+	if !ok {
+		hidden.Type = config.Password
+	}
+	entry := d.entry(&hidden, effective, places)
+	entry.ConfigType = kmsg.ConfigType(key.Type)
+	entry.ReadOnly = config.DynamicMode(name) == config.ReadOnly
+	return entry
+}
+
+// brokerPlaces lists where a key of this broker is set, the strongest first. Of
+// keys that stand for one another those before the key's own are left out.
+func (d *configAnswer) brokerPlaces(name string) []config.Setting {
+	layers := d.layers(nil)
+	names := config.BrokerSynonyms(name)
+	var places []config.Setting
+	for _, layer := range []struct {
+		lookup config.Lookup
+		source config.Source
+	}{
+		{layers.Broker, config.FromBroker},
+		{layers.BrokerDefault, config.FromBrokerDefault},
+		{layers.Static, config.FromFile},
+		{brokerDefault, config.FromDefault},
+	} {
+		for _, synonym := range names {
+			if layer.lookup == nil {
+				continue
+			}
+			if value, ok := layer.lookup(synonym); ok {
+				places = append(places, config.Setting{Name: synonym, Value: value, Source: layer.source})
+			}
+		}
+	}
+	at := slices.IndexFunc(places, func(s config.Setting) bool { return s.Name == name })
+	if at < 0 {
+		return nil
+	}
+	return places[at:]
+}
+
+// brokerDefault is the layer of the values that nobody set.
+func brokerDefault(name string) (string, bool) {
+	key, ok := config.BrokerKey(name)
+	if !ok || key.Null || key.Required {
+		return "", false
+	}
+	return key.Default, true
 }
 
 func (d *configAnswer) entry(key *config.Key, effective config.Setting, places []config.Setting) kmsg.DescribeConfigsResponseResourceConfig {

@@ -19,7 +19,7 @@ func configRecord(kind int8, name, key, value string) *record.Config {
 // configsAnswer is what a freshly made broker with one topic answers.
 func configsAnswer(t *testing.T, req *kmsg.DescribeConfigsRequest) *configAnswer {
 	return &configAnswer{
-		self: 1, req: req,
+		self: 1, req: req, logLevel: "WARN",
 		static: config.FromMap(map[string]string{"log.segment.bytes": "2097152", "ssl.key.password": "secret"}),
 		img: imageOf(t,
 			&record.Topic{Name: "a", TopicID: protocol.UUID{1}},
@@ -28,6 +28,11 @@ func configsAnswer(t *testing.T, req *kmsg.DescribeConfigsRequest) *configAnswer
 			configRecord(4, "", "min.insync.replicas", "1"),
 			configRecord(4, "1", "message.max.bytes", "2000"),
 			configRecord(4, "", "message.max.bytes", "3000"),
+			configRecord(4, "1", "my.own.key", "secret"),
+			configRecord(4, "1", "log.roll.ms", " 5 "),
+			configRecord(4, "1", "listener.name.x.max.connections", "7"),
+			configRecord(32, "g", "consumer.session.timeout.ms", " 50000 "),
+			configRecord(16, "m", "interval.ms", "60000"),
 		),
 	}
 }
@@ -80,7 +85,8 @@ func printConfigs(resp *kmsg.DescribeConfigsResponse) string {
 }
 
 func TestDescribeConfigs(t *testing.T) {
-	const topic, broker = kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeBroker
+	const topic, broker, logger = kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeBroker, kmsg.ConfigResourceTypeBrokerLogger
+	const group, metrics = kmsg.ConfigResourceType(32), kmsg.ConfigResourceType(16)
 	for _, test := range []struct {
 		name string
 		resp *kmsg.DescribeConfigsResponse
@@ -108,10 +114,34 @@ index.interval.bytes=4096 source=5 type=0 log.index.interval.bytes:4096:5
 		{"no name", describe(t, 4, topic, ""), "INVALID_TOPIC_EXCEPTION: Topic name is invalid: the empty string is not allowed\n"},
 		{"broker", describe(t, 4, broker, "1", "message.max.bytes", "ssl.key.password", "log.retention.ms", "log.retention.hours"), `
 log.retention.hours=168 source=5 type=3 read-only
-log.retention.ms=null source=5 type=5 read-only
-message.max.bytes=2000 source=2 type=3 read-only
-ssl.key.password=null source=4 type=9 sensitive read-only
+log.retention.ms=null source=5 type=5
+message.max.bytes=2000 source=2 type=3
+ssl.key.password=null source=4 type=9 sensitive
 `},
+		{"broker, keys that stand for one another", describe(t, 3, broker, "1", "log.roll.ms", "log.roll.hours"), `
+log.roll.hours=168 source=5 type=3 read-only log.roll.hours:168:5
+log.roll.ms=5 source=2 type=5 log.roll.ms: 5 :2 log.roll.hours:168:5
+`},
+		{"broker, keys of others", describe(t, 4, broker, "1", "my.own.key", "listener.name.x.max.connections"), `
+listener.name.x.max.connections=7 source=2 type=3 read-only
+my.own.key=null source=2 type=0 sensitive read-only
+`},
+		{"logger", describe(t, 4, logger, "1"), "root=WARN source=6 type=0\n"},
+		{"another logger", describe(t, 4, logger, "1", "kafka"), ""},
+		{"logger of another broker", describe(t, 4, logger, "7"), "INVALID_REQUEST: Unexpected broker id, expected 1 but received 7\n"},
+		{"logger of nobody", describe(t, 4, logger, ""), "INVALID_REQUEST: Broker id must not be empty\n"},
+		{"group", describe(t, 3, group, "g", "consumer.session.timeout.ms", "share.isolation.level", "streams.assignor.name"), `
+consumer.session.timeout.ms=50000 source=8 type=3 consumer.session.timeout.ms: 50000 :8 group.consumer.session.timeout.ms:45000:5
+share.isolation.level=read_uncommitted source=5 type=2 share.isolation.level:read_uncommitted:5
+streams.assignor.name=sticky source=5 type=2 group.streams.assignors:sticky:5
+`},
+		{"no group", describe(t, 4, group, ""), "INVALID_REQUEST: Group name must not be empty\n"},
+		{"subscription", describe(t, 3, metrics, "m"), `
+interval.ms=60000 source=7 type=3
+match= source=5 type=7
+metrics= source=5 type=7
+`},
+		{"no subscription", describe(t, 4, metrics, ""), "INVALID_REQUEST: Client metrics subscription name must not be empty\n"},
 		{"all brokers", describe(t, 4, broker, ""), `
 message.max.bytes=3000 source=3 type=3
 min.insync.replicas=1 source=3 type=3

@@ -59,6 +59,8 @@ func UpdateFeatures(img *metadata.Image, req *kmsg.UpdateFeaturesRequest, env En
 		if req.Version < 2 {
 			result := kmsg.NewUpdateFeaturesResponseResult()
 			result.Feature = u.Feature
+			none := "NONE" // as Kafka words it here
+			result.ErrorMessage = &none
 			resp.Results = append(resp.Results, result)
 		}
 	}
