@@ -14,4 +14,8 @@ const (
 	// TopicOperations are read (3), write (4), create (5), delete (6), alter (7),
 	// describe (8), describe configs (10) and alter configs (11).
 	TopicOperations int32 = 1<<3 | 1<<4 | 1<<5 | 1<<6 | 1<<7 | 1<<8 | 1<<10 | 1<<11
+
+	// GroupOperations are read (3), delete (6), describe (8), describe configs
+	// (10) and alter configs (11).
+	GroupOperations int32 = 1<<3 | 1<<6 | 1<<8 | 1<<10 | 1<<11
 )

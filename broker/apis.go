@@ -22,8 +22,11 @@ type APIConfig struct {
 	// AutoCreate creates topics that clients ask Metadata for; nil where
 	// auto.create.topics.enable is false. Its Run belongs to Config.Background.
 	AutoCreate *brokerapi.AutoCreate
-	// Data are the APIs about records: Produce, Fetch, ListOffsets.
-	Data []server.API
+	// InternalTopics creates the topics of coordinators; likewise.
+	InternalTopics *brokerapi.AutoCreate
+	// Data are the APIs about records (Produce, Fetch, ListOffsets), and Groups
+	// those of the coordinators.
+	Data, Groups []server.API
 }
 
 // APIs returns what the broker's listeners serve.
@@ -33,11 +36,11 @@ func (b *Broker) APIs(cfg APIConfig) []server.API {
 	}
 	admin := &brokerapi.Admin{
 		NodeID: b.cfg.NodeID, ClusterID: b.cfg.ClusterID, Image: b.Image,
-		Static: cfg.Static, RequestTimeout: cfg.RequestTimeout, Forward: cfg.Forward, ProducerIDs: b.producerIDs, AutoCreate: cfg.AutoCreate, Log: b.log,
+		Static: cfg.Static, RequestTimeout: cfg.RequestTimeout, Forward: cfg.Forward, ProducerIDs: b.producerIDs, AutoCreate: cfg.AutoCreate, InternalTopics: cfg.InternalTopics, Log: b.log,
 		ExpectTopics: func(appear bool, names []string) brokerapi.Expectation {
 			return b.applied.ExpectTopics(appear, names)
 		},
 	}
 	apis := append([]server.API{api.ApiVersions(env), api.DescribeCluster(env)}, admin.APIs()...)
-	return append(apis, cfg.Data...)
+	return append(append(apis, cfg.Data...), cfg.Groups...)
 }

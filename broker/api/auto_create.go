@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,6 +22,7 @@ type AutoCreate struct {
 	replicas   int16 // default.replication.factor
 	timeout    time.Duration
 	forward    Forwarder
+	internal   map[string]InternalTopic
 	log        zerolog.Logger
 	wake       chan struct{} // size 1: there is something to do; more adds nothing
 
@@ -47,15 +50,31 @@ func NewAutoCreate(partitions int32, replicas int16, timeout time.Duration, forw
 	}
 }
 
+// InternalTopic is how a topic of coordinators is created.
+type InternalTopic struct {
+	Partitions int32
+	Replicas   int16
+	Configs    map[string]string
+}
+
+// Internal says how an internal topic is created. Call it before Run.
+func (a *AutoCreate) Internal(name string, topic InternalTopic) {
+	if a.internal == nil {
+		a.internal = make(map[string]InternalTopic)
+	}
+	a.internal[name] = topic
+}
+
 // Add has the named topics created on behalf of a client. Names that are under
-// way are left out, and so are internal topics: those need the settings of
-// their coordinators.
+// way are left out, and so are internal topics whose settings nobody has told.
 func (a *AutoCreate) Add(names []string, origin controllerclient.Origin) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var add []string
 	for _, name := range names {
-		if _, ok := a.known[name]; ok || protocol.IsInternalTopic(name) || len(a.known) >= maxAutoCreations {
+		_, known := a.known[name]
+		_, settled := a.internal[name]
+		if known || protocol.IsInternalTopic(name) && !settled || len(a.known) >= maxAutoCreations {
 			continue
 		}
 		a.known[name] = struct{}{}
@@ -108,15 +127,7 @@ func (a *AutoCreate) Run(ctx context.Context) error {
 func (a *AutoCreate) create(ctx context.Context, batch autoCreation) error {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	req := kmsg.NewPtrCreateTopicsRequest()
-	req.Version = req.MaxVersion()
-	req.TimeoutMillis = int32(a.timeout.Milliseconds())
-	for _, name := range batch.names {
-		t := kmsg.NewCreateTopicsRequestTopic()
-		t.Topic, t.NumPartitions, t.ReplicationFactor = name, a.partitions, a.replicas
-		req.Topics = append(req.Topics, t)
-	}
-	resp, err := a.forward.Forward(ctx, controllerclient.Wrap(req, batch.origin))
+	resp, err := a.forward.Forward(ctx, controllerclient.Wrap(a.request(batch.names), batch.origin))
 	if err != nil {
 		return err
 	}
@@ -134,4 +145,26 @@ func (a *AutoCreate) create(ctx context.Context, batch autoCreation) error {
 		}
 	}
 	return nil
+}
+
+// request asks for topics with the settings that are theirs.
+func (a *AutoCreate) request(names []string) *kmsg.CreateTopicsRequest {
+	req := kmsg.NewPtrCreateTopicsRequest()
+	req.Version = req.MaxVersion()
+	req.TimeoutMillis = int32(a.timeout.Milliseconds())
+	for _, name := range names {
+		t := kmsg.NewCreateTopicsRequestTopic()
+		t.Topic, t.NumPartitions, t.ReplicationFactor = name, a.partitions, a.replicas
+		if internal, ok := a.internal[name]; ok {
+			t.NumPartitions, t.ReplicationFactor = internal.Partitions, internal.Replicas
+			for _, key := range slices.Sorted(maps.Keys(internal.Configs)) {
+				c := kmsg.NewCreateTopicsRequestTopicConfig()
+				value := internal.Configs[key]
+				c.Name, c.Value = key, &value
+				t.Configs = append(t.Configs, c)
+			}
+		}
+		req.Topics = append(req.Topics, t)
+	}
+	return req
 }

@@ -6,6 +6,7 @@
 // queue of topics to be created.
 //
 //	broker/replica            records: Produce, Fetch, ListOffsets
+//	broker/coordinator        groups: their members, assignments and offsets
 //	broker/controllerclient   what only the controller decides: every change, DescribeQuorum
 //	the applied image         everything else: Metadata, DescribeConfigs
 //
@@ -21,5 +22,5 @@
 // controller has.
 //
 // Start reading at Admin.APIs for the metadata, at NewProduce and NewFetch for
-// the records.
+// the records, at Groups.settle for the groups.
 package api

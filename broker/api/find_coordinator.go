@@ -4,9 +4,13 @@ import (
 	"context"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	shared "github.com/klamm/klamm/api"
+	"github.com/klamm/klamm/broker/coordinator"
+	"github.com/klamm/klamm/metadata/record"
 	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/protocol/server"
 )
@@ -22,30 +26,70 @@ const (
 const (
 	invalidRequestText = "This most likely occurs because of a request being malformed by the client library or the message was sent to an incompatible broker. See the broker logs for more details."
 	notAvailableText   = "The coordinator is not available."
+	noErrorText        = "NONE"
 )
 
+// internalTopicWait is how long FindCoordinator waits for a topic of coordinators
+// that it has had created. Kafka does not wait: its clients are told that there
+// is no coordinator, and come again after a while.
+const internalTopicWait = 3 * time.Second
+
+// findCoordinator names the leader of the partition that a key belongs to. The
+// topic is created where it is not there yet.
 func (a *Admin) findCoordinator(_ context.Context, req *server.Request) server.Answer {
-	return server.Answer{Response: findCoordinator(req.Body.(*kmsg.FindCoordinatorRequest))}
+	body := req.Body.(*kmsg.FindCoordinatorRequest)
+	listener := req.Conn.Listener
+	answer := func() server.Answer { return server.Answer{Response: a.coordinators(body, listener)} }
+	if coordinatorKind(body) != groupCoordinator || a.InternalTopics == nil || body.Version >= 4 && len(body.CoordinatorKeys) == 0 {
+		return answer()
+	}
+	if _, ok := a.Image().Topic(protocol.OffsetsTopic); ok {
+		return answer()
+	}
+	names := []string{protocol.OffsetsTopic}
+	expected := a.expect(true, false, names)
+	a.InternalTopics.Add(names, origin(req))
+	if expected == nil {
+		return answer()
+	}
+	deadline := req.Received.Add(internalTopicWait)
+	return closing(expected, server.Answer{Wait: func(ctx context.Context) server.Answer {
+		ctx, cancel := context.WithDeadline(ctx, deadline)
+		defer cancel()
+		// Where it does not come in time the client is told to ask again; why, the
+		// creation has logged.
+		_ = expected.Wait(ctx, names)
+		return answer()
+	}})
 }
 
-// findCoordinator answers COORDINATOR_NOT_AVAILABLE to all that it is
-// right to ask for, since there are no coordinators yet. Clients take this code
-// for a cluster that is still starting, and ask again until their own timeout.
-func findCoordinator(req *kmsg.FindCoordinatorRequest) *kmsg.FindCoordinatorResponse {
+// coordinatorKind is the kind that is asked for: v0 knows groups alone.
+func coordinatorKind(req *kmsg.FindCoordinatorRequest) int8 {
+	if req.Version == 0 {
+		return groupCoordinator
+	}
+	return req.CoordinatorType
+}
+
+// coordinators answers COORDINATOR_NOT_AVAILABLE where there is no coordinator,
+// or none that the client can reach; for transactions and share groups there
+// is none in this version. Clients take this code for a cluster that is still
+// starting, and ask again until their own timeout.
+func (a *Admin) coordinators(req *kmsg.FindCoordinatorRequest, listener string) *kmsg.FindCoordinatorResponse {
 	resp := kmsg.NewPtrFindCoordinatorResponse()
 	resp.Version = req.Version
-	kind := req.CoordinatorType
-	if req.Version == 0 {
-		kind = groupCoordinator
-	}
+	kind := coordinatorKind(req)
 	known := kind >= groupCoordinator && kind <= shareCoordinator
 	if req.Version < 4 {
+		resp.NodeID, resp.Port = -1, -1
 		code, text := protocol.ErrCoordinatorNotAvailable, notAvailableText
 		if !known || kind == shareCoordinator {
 			code, text = protocol.ErrInvalidRequest, invalidRequestText
+		} else if id, ep, ok := a.groupCoordinator(kind, req.CoordinatorKey, listener); ok {
+			code, text = protocol.None, noErrorText
+			resp.NodeID, resp.Host, resp.Port = int32(id), ep.Host, int32(ep.Port)
 		}
 		resp.ErrorCode, resp.ErrorMessage = int16(code), &text
-		resp.NodeID, resp.Port = -1, -1
 		return resp
 	}
 	for _, key := range req.CoordinatorKeys {
@@ -62,10 +106,36 @@ func findCoordinator(req *kmsg.FindCoordinatorRequest) *kmsg.FindCoordinatorResp
 			c.ErrorCode = int16(protocol.ErrInvalidRequest)
 		default:
 			c.ErrorCode = int16(protocol.ErrCoordinatorNotAvailable)
+			if id, ep, ok := a.groupCoordinator(kind, key, listener); ok {
+				c.ErrorCode = int16(protocol.None)
+				c.NodeID, c.Host, c.Port = int32(id), ep.Host, int32(ep.Port)
+			}
 		}
 		resp.Coordinators = append(resp.Coordinators, c)
 	}
 	return resp
+}
+
+// groupCoordinator is the leader of a group's partition, and where it listens.
+func (a *Admin) groupCoordinator(kind int8, group, listener string) (id protocol.NodeID, ep record.Endpoint, ok bool) {
+	if kind != groupCoordinator {
+		return 0, ep, false
+	}
+	img := a.Image()
+	topic, ok := img.Topic(protocol.OffsetsTopic)
+	if !ok {
+		return 0, ep, false
+	}
+	p, ok := topic.Partition(coordinator.PartitionOf(group, topic.NumPartitions()))
+	if !ok {
+		return 0, ep, false
+	}
+	b, ok := img.Broker(p.Leader)
+	if !ok || b.Fenced {
+		return 0, ep, false
+	}
+	ep, ok = shared.Endpoint(b.Endpoints, listener)
+	return b.ID, ep, ok
 }
 
 // sharePartitionKey tells whether s is GROUP:TOPIC-ID:PARTITION (KIP-932).

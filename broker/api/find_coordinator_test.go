@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/klamm/klamm/metadata"
 	"github.com/klamm/klamm/protocol"
 )
 
@@ -47,7 +48,7 @@ func TestFindCoordinator(t *testing.T) {
 	} {
 		req := kmsg.NewPtrFindCoordinatorRequest()
 		req.Version, req.CoordinatorType, req.CoordinatorKey, req.CoordinatorKeys = test.version, test.kind, test.key, []string{test.key}
-		resp := findCoordinator(req)
+		resp := (&Admin{Image: imageFunc(metadata.Empty())}).coordinators(req, "PLAINTEXT")
 		seen := kmsg.NewPtrFindCoordinatorResponse()
 		seen.Version = resp.Version
 		if err := seen.ReadFrom(resp.AppendTo(nil)); err != nil {
@@ -74,11 +75,12 @@ func TestFindCoordinator(t *testing.T) {
 func TestFindCoordinatorAnswersEveryKey(t *testing.T) {
 	req := kmsg.NewPtrFindCoordinatorRequest()
 	req.Version, req.CoordinatorKeys = 4, []string{"a", "b", "a"}
-	if n := len(findCoordinator(req).Coordinators); n != 3 {
+	a := &Admin{Image: imageFunc(metadata.Empty())}
+	if n := len(a.coordinators(req, "PLAINTEXT").Coordinators); n != 3 {
 		t.Errorf("%d answers to 3 keys", n)
 	}
 	req.CoordinatorKeys = nil
-	if n := len(findCoordinator(req).Coordinators); n != 0 {
+	if n := len(a.coordinators(req, "PLAINTEXT").Coordinators); n != 0 {
 		t.Errorf("%d answers to no key", n)
 	}
 }

@@ -100,6 +100,8 @@ func devConfig(data, listen string, overrides []string) (*config.Config, error) 
 		"listeners=PLAINTEXT://" + net.JoinHostPort(host, strconv.Itoa(port)) + ",CONTROLLER://" + controller,
 		"advertised.listeners=PLAINTEXT://" + net.JoinHostPort(advertised, strconv.Itoa(port)),
 		"controller.listener.names=CONTROLLER",
+		// There is nobody else to hold a replica.
+		"offsets.topic.replication.factor=1",
 	}
 	props, err := properties.Parse(strings.NewReader(strings.Join(text, "\n")))
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/klamm/klamm/broker"
 	brokerapi "github.com/klamm/klamm/broker/api"
 	"github.com/klamm/klamm/broker/controllerclient"
+	"github.com/klamm/klamm/broker/coordinator"
 	"github.com/klamm/klamm/broker/replica"
 	"github.com/klamm/klamm/config"
 	cluster "github.com/klamm/klamm/metadata"
@@ -29,6 +30,7 @@ type brokerHalf struct {
 	heartbeats *controllerclient.Client
 	requests   *controllerclient.Client
 	autoCreate *brokerapi.AutoCreate
+	groups     *coordinator.Coordinator
 	broker     *broker.Broker
 }
 
@@ -90,10 +92,10 @@ func (h *brokerHalf) build(meta *metadata) error {
 	background := []func(context.Context) error{func(ctx context.Context) error {
 		return h.store.Run(ctx, h.replicas.HighWatermarks)
 	}}
-	if cfg.Topics.AutoCreate {
-		h.autoCreate = brokerapi.NewAutoCreate(cfg.Topics.NumPartitions, cfg.Topics.ReplicationFactor, cfg.Broker.RequestTimeout, h.requests, h.n.log)
-		background = append(background, h.autoCreate.Run)
-	}
+	h.autoCreate = brokerapi.NewAutoCreate(cfg.Topics.NumPartitions, cfg.Topics.ReplicationFactor, cfg.Broker.RequestTimeout, h.requests, h.n.log)
+	h.internalTopics(h.autoCreate)
+	h.groups = h.newGroups()
+	background = append(background, h.autoCreate.Run, h.groups.Run)
 	b := broker.Config{
 		NodeID:              cfg.Node.ID,
 		ClusterID:           h.n.cluster,
@@ -165,13 +167,16 @@ func (h *brokerHalf) load(ctx context.Context, img *cluster.Image) error {
 }
 
 // Apply implements broker.Replicas: it is called once the logs are loaded.
-func (h *brokerHalf) Apply(delta *cluster.Delta, img *cluster.Image) { h.replicas.Apply(delta, img) }
+func (h *brokerHalf) Apply(delta *cluster.Delta, img *cluster.Image) {
+	h.replicas.Apply(delta, img)
+	h.applyGroups(delta, img)
+}
 
 // serve opens the client listeners.
 func (h *brokerHalf) serve(ctx context.Context, clients *stage, meta *metadata) error {
 	cfg := h.n.cfg
 	fetch := brokerapi.FetchConfig{MaxBytes: cfg.Broker.FetchMaxBytes, SessionSlots: cfg.Broker.FetchSessions}
-	apis := h.broker.APIs(broker.APIConfig{
+	apiConfig := broker.APIConfig{
 		Static:     h.configs.static,
 		Forward:    h.requests,
 		AutoCreate: h.autoCreate,
@@ -183,7 +188,9 @@ func (h *brokerHalf) serve(ctx context.Context, clients *stage, meta *metadata) 
 			brokerapi.NewOffsetForLeaderEpoch(h.broker, h.replicas, h.n.log).API(),
 			brokerapi.NewDescribeProducers(h.broker, h.replicas).API(),
 		),
-	})
+	}
+	h.serveGroups(&apiConfig)
+	apis := h.broker.APIs(apiConfig)
 	for _, listener := range cfg.Listeners.Broker {
 		srv, err := server.New(h.n.serverConfig(listener, protocol.BrokerListener), apis, h.n.log)
 		if err != nil {
