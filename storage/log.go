@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"sort"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -25,6 +26,8 @@ type Log struct {
 	now   func() time.Time
 	log   zerolog.Logger
 	owner *Dir
+	// damageReported: a reader has met damage, and the operator has been told.
+	damageReported atomic.Bool
 
 	// syncing is held by whoever makes things durable or changes the set of
 	// files outside of an append: flush, truncation, deletion, close. It is
@@ -344,11 +347,18 @@ func (v view) done() {
 	}
 }
 
-// readFailed returns what a read fails with. Damage is the content's fault; all
-// else is the disk's, and takes the log directory offline.
+// readFailed returns what a read fails with. Damage is the content's fault, and
+// reported once, since a reader comes back for as long as it lives; all else is
+// the disk's, and takes the log directory offline.
 func (l *Log) readFailed(err error) error {
-	if err == nil || isDamage(err) {
+	if isDamage(err) {
+		if l.damageReported.CompareAndSwap(false, true) {
+			l.log.Error().Err(err).Str("path", l.path).Msg("log is damaged, whoever reads there is refused")
+		}
 		return err
+	}
+	if err == nil {
+		return nil
 	}
 	return l.fail(err)
 }
