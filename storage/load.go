@@ -266,6 +266,7 @@ func (l *Log) believeLocked(s *segment, active bool) (bool, error) {
 		return true, nil
 	}
 	s.offsets.onDisk, s.times.onDisk = true, true
+	size := s.size
 	err := l.loadIndexesLocked(s)
 	if err == nil {
 		err = l.readTailLocked(s)
@@ -273,6 +274,7 @@ func (l *Log) believeLocked(s *segment, active bool) (bool, error) {
 	var bad *FormatError
 	if isDamage(err) || errors.As(err, &bad) {
 		l.log.Warn().Err(err).Str("path", l.path).Msg("active segment is not as it was closed, checking all of it")
+		s.size = size // whatever the attempt took for the end
 		return false, nil
 	}
 	return err == nil, err

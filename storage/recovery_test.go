@@ -103,6 +103,57 @@ func TestRecoveryKeepsWhatAnOffsetHides(t *testing.T) {
 	}
 }
 
+// tenClosed is tenValues after a clean stop, opened with a batch's magic damaged.
+// Bytes behind the last index entry are looked at by a clean start.
+func tenClosed(t *testing.T, damaged int, interval int32, log *strings.Builder) (*vfs.Mem, *Log) {
+	t.Helper()
+	mem := tenValues(t)
+	opts := smallOptions()
+	opts.Config.IndexIntervalBytes = interval
+	check(t, openTest(t, mem, "/t-0", opts).Close())
+	change(t, mem, firstLog, func(p []byte) []byte {
+		p[damaged*len(record(t, "value 0"))+16] ^= 1
+		return p
+	})
+	opts.Clean, opts.RecoveryPoint, opts.Log = true, 10, zerolog.New(log)
+	return mem, openTest(t, mem, "/t-0", opts)
+}
+
+// A clean start looks at the end of the active segment. What it finds damaged
+// there it cuts off as every start does: all that follows is kept aside, the
+// file ends where the log does, and somebody is told.
+func TestCleanStartCutsDamage(t *testing.T) {
+	size := len(record(t, "value 0"))
+	for _, damaged := range []int{0, 4, 9} {
+		var text strings.Builder
+		mem, l := tenClosed(t, damaged, 1<<20, &text)
+		r := l.Recovery()
+		if l.LEO() != int64(damaged) || !r.Cut || !r.Synced || len(r.Kept) != 1 || !strings.Contains(text.String(), `"level":"error"`) {
+			t.Fatalf("damage in batch %d: log ends at %d, reported as %+v, logged %s", damaged, l.LEO(), r, text.String())
+		}
+		if kept := readFile(t, mem, r.Kept[0]); len(kept) != (10-damaged)*size {
+			t.Errorf("damage in batch %d: %d bytes kept", damaged, len(kept))
+		}
+		if left := readFile(t, mem, firstLog); len(left) != damaged*size {
+			t.Errorf("damage in batch %d: the file has %d bytes, the log %d", damaged, len(left), damaged*size)
+		}
+	}
+}
+
+// A reader that meets damage is refused, each time; the operator is told once.
+func TestReadersOfDamage(t *testing.T) {
+	var text strings.Builder
+	_, l := tenClosed(t, 1, 200, &text)
+	for range 3 {
+		if _, err := l.Read(1, 1000, 10, true); !errors.Is(err, protocol.ErrCorruptMessage) {
+			t.Errorf("read: %v", err)
+		}
+	}
+	if got := text.String(); strings.Count(got, "log is damaged") != 1 || !strings.Contains(got, firstLog+": byte") {
+		t.Errorf("logged: %s", got)
+	}
+}
+
 // A segment file that has gone leaves nothing to find fault with; what is known to
 // have been synced tells of it.
 func TestMissingSegmentIsReported(t *testing.T) {
