@@ -3,7 +3,7 @@
 //	klamm server --dev                      a development node on localhost:9092
 //	klamm server FILE                       a node from a server.properties
 //	klamm storage format|random-uuid|info   directories and ids
-//	klamm metadata dump DIR|FILE            what a metadata log or snapshot holds
+//	klamm metadata dump|show|diff           what a metadata log or snapshot holds
 //	klamm version
 //
 // Every subcommand is a file. They parse flags, build a config.Config and

@@ -56,6 +56,12 @@ func TestExitCodes(t *testing.T) {
 		{"storage format -t", 2, "-t"},
 		{"metadata dump", 2, "one directory or file"},
 		{"metadata dump /no/such/file", 1, "/no/such/file"},
+		{"metadata show", 2, "directory or file"},
+		{"metadata show --at tomorrow /tmp", 2, "tomorrow|2006-01-02"},
+		{"metadata show ../../metadata/record/testdata/kafka features/group.version", 0, "1"},
+		{"metadata show ../../metadata/record/testdata/kafka none", 1, "there is no none"},
+		{"metadata diff /tmp", 2, "two states"},
+		{"metadata diff ../../metadata/record/testdata/kafka@34 ../../metadata/record/testdata/kafka@40", 0, "--- offset 34|+++ offset 40|+/configs/topics/orders/cleanup.policy: compact"},
 	} {
 		code, out, errs := klamm(strings.Fields(test.args)...)
 		if code != test.code {

@@ -1,13 +1,19 @@
 package main
 
 import (
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+
 	"github.com/spf13/cobra"
 
+	"github.com/klamm/klamm/metadata"
 	"github.com/klamm/klamm/metadata/inspect"
 )
 
 func newMetadataCommand() *cobra.Command {
-	return group("metadata", "Look at a cluster's metadata", newDumpCommand())
+	return group("metadata", "Look at a cluster's metadata", newDumpCommand(), newShowCommand(), newDiffCommand())
 }
 
 func newDumpCommand() *cobra.Command {
@@ -27,4 +33,84 @@ run, nothing is locked or changed; a copy, and Apache Kafka's files, are fine.`,
 	}
 	cmd.Flags().BoolVar(&options.JSON, "json", false, "one JSON object per record")
 	return cmd
+}
+
+func newShowCommand() *cobra.Command {
+	var options inspect.Options
+	var moment string
+	cmd := &cobra.Command{
+		Use:   "show DIR|FILE [PATH]",
+		Short: "Print the cluster's state",
+		Long: `Print the cluster as its metadata has it, now or at an earlier offset or time:
+all of it, or the part at PATH, such as topics/orders/partitions/0. The node may
+run, nothing is locked or changed; a snapshot alone, a copy, and Apache Kafka's
+files, are fine.`,
+		Example: `  klamm metadata show /var/lib/klamm topics
+  klamm metadata show --at 2026-01-31T12:00:00Z --json /var/lib/klamm`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) < 1 || len(args) > 2 {
+				return usagef("%s takes a directory or file and perhaps a path, not %d; see %s --help", cmd.CommandPath(), len(args), cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			img, err := loadMetadata(args[0], moment)
+			if err != nil {
+				return err
+			}
+			path := ""
+			if len(args) > 1 {
+				path = args[1]
+			}
+			return inspect.Show(cmd.OutOrStdout(), img, path, options)
+		},
+	}
+	cmd.Flags().StringVar(&moment, "at", "", "OFFSET or TIME (2006-01-02T15:04:05Z): the state as it was then")
+	cmd.Flags().BoolVar(&options.JSON, "json", false, "one JSON object")
+	return cmd
+}
+
+func newDiffCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "diff FROM TO",
+		Short: "Print what differs between two states of a cluster",
+		Long: `Print every value that differs between two states, each a directory or file with
+@OFFSET or @TIME behind it for the state as it was then.`,
+		Example: `  klamm metadata diff /var/lib/klamm@1200 /var/lib/klamm
+  klamm metadata diff /backup/00000000000000001200-0000000003.checkpoint /var/lib/klamm`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return usagef("%s takes two states, not %d; see %s --help", cmd.CommandPath(), len(args), cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var images [2]*metadata.Image
+			for i, arg := range args {
+				path, moment := arg, ""
+				if _, err := os.Stat(arg); errors.Is(err, fs.ErrNotExist) {
+					if at := strings.LastIndexByte(arg, '@'); at > 0 {
+						path, moment = arg[:at], arg[at+1:]
+					}
+				}
+				var err error
+				if images[i], err = loadMetadata(path, moment); err != nil {
+					return err
+				}
+			}
+			return inspect.ShowDiff(cmd.OutOrStdout(), images[0], images[1])
+		},
+	}
+}
+
+// loadMetadata reads the state at a moment, "" for the newest.
+func loadMetadata(path, moment string) (*metadata.Image, error) {
+	var at inspect.At
+	if moment != "" {
+		var err error
+		if at, err = inspect.ParseAt(moment); err != nil {
+			return nil, usageError{err}
+		}
+	}
+	return inspect.Load(path, at)
 }

@@ -5,8 +5,12 @@
 // of Kafka's own dump tool, so that what people know how to read and search
 // stays that way, or as one JSON object per record.
 //
+// Load builds the image that the files add up to, at their end or at an earlier
+// offset or time; Show prints it as a tree, ShowDiff what two of them do not
+// share. What is secret in the records is in no tree.
+//
 // It reads files and nothing else: no lock is taken, no index is needed, and a
 // batch that a running node is just writing is reported, not an error.
 //
-// Start reading at Dump.
+// Start reading at Dump, then Load and Tree.
 package inspect

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/klamm/klamm/metadata/record"
 	"github.com/klamm/klamm/protocol/batch"
@@ -41,9 +42,11 @@ func (p *jsonPrinter) trouble(position int64, err error) {
 }
 
 func quote(s string) string {
-	text, err := json.Marshal(s)
-	if err != nil {
-		panic(err) // a string always marshals
+	var text strings.Builder
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(s); err != nil {
+		panic(err) // a string always encodes
 	}
-	return string(text)
+	return strings.TrimSuffix(text.String(), "\n")
 }

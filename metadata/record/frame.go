@@ -106,5 +106,9 @@ func readVersioned(frame []byte) (Record, int16, error) {
 	return rec, int16(recVersion), nil
 }
 
+// Version is the version in which a record is written: the lowest that holds
+// what it says.
+func Version(rec Record) int16 { return rec.version() }
+
 // Name is the record's type as Kafka's tools print it, PARTITION_RECORD for one.
 func Name(rec Record) string { return kinds[rec.ID()].name }
