@@ -44,8 +44,7 @@ func openBolt(dir string) (*raftboltdb.BoltStore, error) {
 	}
 	if !made {
 		if err := checkBolt(path); err != nil {
-			return nil, fmt.Errorf("%s is damaged: %w: restore its directory from a copy, or, if other controllers "+
-				"hold the metadata, format it anew", path, err)
+			return nil, damagedBolt(path, err)
 		}
 	}
 	if !made && info.Size() >= compactAbove {
@@ -56,6 +55,9 @@ func openBolt(dir string) (*raftboltdb.BoltStore, error) {
 	db, err := raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: boltOptions()})
 	if errors.Is(err, berrors.ErrTimeout) {
 		return nil, fmt.Errorf("%s is locked by another process", path)
+	}
+	if errors.Is(err, berrors.ErrInvalid) || errors.Is(err, berrors.ErrChecksum) || errors.Is(err, berrors.ErrVersionMismatch) {
+		return nil, damagedBolt(path, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
@@ -68,6 +70,12 @@ func openBolt(dir string) (*raftboltdb.BoltStore, error) {
 		}
 	}
 	return db, nil
+}
+
+// damagedBolt says what to do about a store that cannot be used.
+func damagedBolt(path string, err error) error {
+	return fmt.Errorf("%s is damaged: %w: restore its directory from a copy, or, if other controllers "+
+		"hold the metadata, format it anew", path, err)
 }
 
 // compactBolt copies what is alive into a new file where half of the old one

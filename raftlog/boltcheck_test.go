@@ -78,6 +78,7 @@ func TestCheckBolt(t *testing.T) {
 	page := func(id uint64) int { return int(id) * int(checker.pageSize) }
 	damaged := map[string]func([]byte) []byte{
 		"half of it": func(p []byte) []byte { return p[:len(p)/2] },
+		"all zero":   func(p []byte) []byte { clear(p); return p },
 	}
 	for id := range checker.seen {
 		damaged[fmt.Sprintf("page %d is another", id)] = func(p []byte) []byte {

@@ -53,7 +53,7 @@ func readQuorumState(dir string) (qs quorumState, ok bool, err error) {
 		return qs, false, err
 	}
 	if err := json.Unmarshal(raw, &qs); err != nil {
-		return qs, false, fmt.Errorf("%s: %w", path, err)
+		return qs, false, fmt.Errorf("%s is damaged: %w: remove it where raft.db beside it is known to be the newest, else restore both from a copy", path, err)
 	}
 	if qs.DataVersion != 0 && qs.DataVersion != 1 {
 		return qs, false, fmt.Errorf("%s: unknown data_version %d", path, qs.DataVersion)

@@ -50,7 +50,7 @@ func TestQuorumState(t *testing.T) {
 		{text: kafka, epoch: 1},
 		{text: `{"leaderId":-1,"leaderEpoch":7,"votedId":3,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}`, epoch: 7},
 		{text: strings.Replace(kafka, `"data_version":0`, `"data_version":99`, 1), bad: "unknown data_version 99"},
-		{text: kafka[:40], bad: quorumStateFile},
+		{text: kafka[:40], bad: quorumStateFile + " is damaged"},
 		{text: "", bad: quorumStateFile},
 	} {
 		if err := os.WriteFile(filepath.Join(dir, quorumStateFile), []byte(tt.text), 0o600); err != nil {

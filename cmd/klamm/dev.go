@@ -166,7 +166,7 @@ func prepareDev(cfg *config.Config) (formatted bool, err error) {
 		case state.kind == dirFormatted && state.meta.NodeID != devNode:
 			return false, fmt.Errorf("%s belongs to node %d of cluster %s, which is no development node: give --data another directory, or start it with its own server.properties", dir, state.meta.NodeID, state.meta.ClusterID)
 		case state.kind == dirFormatted && state.otherKafka:
-			return false, fmt.Errorf("%s was written by Apache Kafka: its metadata log is not klamm's. Give --data another directory", dir)
+			return false, fmt.Errorf("%s has a metadata log without raft.db: either Apache Kafka wrote it, whose metadata log is not klamm's, or raft.db is lost. Give --data another directory, or restore %s from a copy", dir, metadataDir)
 		case state.kind == dirEmpty:
 			formatted = true
 		}

@@ -121,7 +121,7 @@ func checkFormatted(cfg *config.Config) error {
 		case state.meta.NodeID != cfg.Node.ID:
 			return fmt.Errorf("%s belongs to node %d, and %s says node.id=%d", dir, state.meta.NodeID, cfg.File, cfg.Node.ID)
 		case cfg.Node.IsController && dir == cfg.Dirs.Metadata && state.otherKafka:
-			return fmt.Errorf("%s was written by a controller of Apache Kafka: its metadata log is not klamm's, which keeps its own Raft store beside the log", dir)
+			return fmt.Errorf("%s has a metadata log without raft.db: either a controller of Apache Kafka wrote it, whose metadata log is not klamm's, or raft.db is lost: restore %s from a copy", dir, metadataDir)
 		}
 	}
 	return nil
