@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -358,11 +359,12 @@ func TestJavaHost(t *testing.T) {
 // The first to ask for a coordinator has its topic created, and waits for it.
 func TestFindCoordinatorCreatesItsTopic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		img := parseImage(t, "broker 1 PLAINTEXT=one:9092")
+		var img atomic.Pointer[metadata.Image]
+		img.Store(parseImage(t, "broker 1 PLAINTEXT=one:9092"))
 		forwarded := 0
 		forward := forwarderFunc(func(context.Context, *controllerclient.Forwarded) (kmsg.Response, error) {
 			forwarded++
-			img = parseImage(t, "broker 1 PLAINTEXT=one:9092\ntopic __consumer_offsets id=1\npartition __consumer_offsets/0 replicas=1 isr=1 leader=1 epoch=0")
+			img.Store(parseImage(t, "broker 1 PLAINTEXT=one:9092\ntopic __consumer_offsets id=1\npartition __consumer_offsets/0 replicas=1 isr=1 leader=1 epoch=0"))
 			return createdTopics(protocol.OffsetsTopic, protocol.None), nil
 		})
 		auto := NewAutoCreate(1, 1, time.Second, forward, zerolog.Nop())
@@ -372,8 +374,8 @@ func TestFindCoordinatorCreatesItsTopic(t *testing.T) {
 		go func() { done <- auto.Run(ctx) }()
 		defer func() { cancel(); <-done }()
 		a := &Admin{
-			Image: func() *metadata.Image { return img }, InternalTopics: auto, Log: zerolog.Nop(),
-			ExpectTopics: func(bool, []string) Expectation { return waitASecond{} },
+			Image: img.Load, InternalTopics: auto, Log: zerolog.Nop(),
+			ExpectTopics: func(bool, []string) Expectation { return waitASecond{} }, // Run has created by then
 		}
 		req := kmsg.NewPtrFindCoordinatorRequest()
 		req.Version, req.CoordinatorKeys = 4, []string{"g", "h"}
@@ -402,7 +404,7 @@ func TestFindCoordinatorCreatesItsTopic(t *testing.T) {
 		}
 		// A coordinator that is fenced, or that this listener does not lead to, is none.
 		for _, broker := range []string{"broker 1 PLAINTEXT=one:9092 fenced=", "broker 1 OTHER=one:9092"} {
-			img = parseImage(t, broker+"\ntopic __consumer_offsets id=1\npartition __consumer_offsets/0 replicas=1 isr=1 leader=1 epoch=0")
+			img.Store(parseImage(t, broker+"\ntopic __consumer_offsets id=1\npartition __consumer_offsets/0 replicas=1 isr=1 leader=1 epoch=0"))
 			req.CoordinatorType = 0
 			if resp := ask(ctx, a.findCoordinator, req).(*kmsg.FindCoordinatorResponse); resp.ErrorCode != int16(protocol.ErrCoordinatorNotAvailable) || resp.NodeID != -1 {
 				t.Errorf("%s: %+v", broker, resp)
