@@ -46,5 +46,8 @@
 // comes with transactions. A producer snapshot is not written after a recovery,
 // as the next clean stop or roll writes it.
 //
+// Dump prints these files in the lines of Kafka's dump tool. What retention lets
+// go, and when, is in retention.go.
+//
 // Start reading at log.go, append.go and read.go; then load.go and recovery.go.
 package storage

@@ -4,6 +4,7 @@
 //	klamm server FILE                       a node from a server.properties
 //	klamm storage format|random-uuid|info   directories and ids
 //	klamm metadata dump|show|diff           what a metadata log or snapshot holds
+//	klamm log dump FILE|DIR                 what a partition's files hold
 //	klamm version
 //
 // Every subcommand is a file. They parse flags, build a config.Config and
@@ -74,7 +75,7 @@ func newRootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(newServerCommand(), newStorageCommand(), newMetadataCommand(), newVersionCommand())
+	root.AddCommand(newServerCommand(), newStorageCommand(), newMetadataCommand(), newLogCommand(), newVersionCommand())
 	return root
 }
 

@@ -60,6 +60,8 @@ func TestExitCodes(t *testing.T) {
 		{"metadata show --at tomorrow /tmp", 2, "tomorrow|2006-01-02"},
 		{"metadata show ../../metadata/record/testdata/kafka features/group.version", 0, "1"},
 		{"metadata show ../../metadata/record/testdata/kafka none", 1, "there is no none"},
+		{"log dump", 2, "file or directory"},
+		{"log dump --records ../../storage/testdata/kafka/clean", 0, "Log starting offset: 18|endTxnMarker: COMMIT"},
 		{"metadata diff /tmp", 2, "two states"},
 		{"metadata diff ../../metadata/record/testdata/kafka@34 ../../metadata/record/testdata/kafka@40", 0, "--- offset 34|+++ offset 40|+/configs/topics/orders/cleanup.policy: compact"},
 	} {

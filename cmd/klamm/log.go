@@ -1,0 +1,31 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/klamm/klamm/storage"
+)
+
+func newLogCommand() *cobra.Command {
+	return group("log", "Look at the logs of partitions", newLogDumpCommand())
+}
+
+func newLogDumpCommand() *cobra.Command {
+	var options storage.DumpOptions
+	cmd := &cobra.Command{
+		Use:   "dump FILE|DIR",
+		Short: "Print the files of a partition's log",
+		Long: `Print a segment (.log), an index (.index, .timeindex, .txnindex), a snapshot of
+producers (.snapshot), or all of them in a partition's directory or a log
+directory, in the lines of Kafka's own dump tool. The node may run, nothing is
+locked or changed; Apache Kafka's files are fine.`,
+		Example: `  klamm log dump /var/lib/klamm/orders-0
+  klamm log dump --records /var/lib/klamm/orders-0/00000000000000000000.log`,
+		Args: oneArg("file or directory"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return storage.Dump(cmd.OutOrStdout(), args[0], options)
+		},
+	}
+	cmd.Flags().BoolVar(&options.Records, "records", false, "every record with its key and value")
+	return cmd
+}
