@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +17,8 @@ import (
 type paced struct {
 	*world
 	began time.Time
+
+	mu    sync.Mutex // Take runs on the goroutine of RunSnapshots
 	taken []time.Duration
 	fail  error
 }
@@ -28,6 +31,8 @@ func runPaced(t *testing.T, pace SnapshotPace) *paced {
 
 func (p *paced) run(t *testing.T, pace SnapshotPace) (stop func()) {
 	pace.Take = func(context.Context) error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		if p.fail != nil {
 			return p.fail
 		}
@@ -70,6 +75,8 @@ func (p *paced) record(t *testing.T) {
 func (p *paced) want(t *testing.T, taken ...time.Duration) {
 	t.Helper()
 	synctest.Wait() // a timer of this instant may be running
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if fmt.Sprint(p.taken) != fmt.Sprint(taken) {
 		t.Errorf("snapshots were taken at %v, want %v", p.taken, taken)
 	}
@@ -117,7 +124,9 @@ func TestSnapshotIsTriedAgain(t *testing.T) {
 		p.run(t, SnapshotPace{Bytes: 1, Age: time.Hour})
 		p.record(t)
 		time.Sleep(2 * time.Second)
+		p.mu.Lock()
 		p.fail = nil
+		p.mu.Unlock()
 		p.record(t) // not at once: an open transaction would be asked with each record
 		p.want(t)
 		time.Sleep(time.Minute)
