@@ -334,6 +334,14 @@ func CodeOf(err error) Error {
 	return ErrUnknownServerError
 }
 
+// IsBug tells whether err carries no code of its own: what CodeOf turns it into
+// then is our fault, and belongs into the log. A client that is answered
+// UNKNOWN_SERVER_ERROR because Kafka says so to its request carries the code.
+func IsBug(err error) bool {
+	var code Error
+	return err != nil && !errors.As(err, &code)
+}
+
 // MessageOf returns the text for a response's error message field, or nil
 // where err carries none of its own.
 func MessageOf(err error) *string {

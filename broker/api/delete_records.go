@@ -175,9 +175,8 @@ func (run *deleteRun) answer() server.Answer {
 }
 
 func (h *DeleteRecords) code(e *deleteEntry) protocol.Error {
-	code := protocol.CodeOf(e.err)
-	if code == protocol.ErrUnknownServerError {
+	if protocol.IsBug(e.err) {
 		h.log.Error().Err(e.err).Str("topic", e.tp.Topic).Int32("partition", e.tp.Partition).Msg("delete records failed")
 	}
-	return code
+	return protocol.CodeOf(e.err)
 }

@@ -275,7 +275,7 @@ func (run *fetchRun) read() bool {
 
 func (run *fetchRun) readItem(it *fetchItem, left int, minOneBatch bool) {
 	it.fetched, it.err = it.partition.Fetch(run.request(it, left, minOneBatch))
-	if it.err != nil && protocol.CodeOf(it.err) == protocol.ErrUnknownServerError && it.want.maxBytes >= 0 {
+	if protocol.IsBug(it.err) {
 		run.h.log.Error().Err(it.err).Str("topic", it.name).Int32("partition", it.key.partition).
 			Int64("offset", it.want.offset).Msg("read failed")
 	}

@@ -130,7 +130,7 @@ func (h *ListOffsets) code(version int16, tp protocol.TopicPartition, err error)
 	if code == protocol.ErrOffsetNotAvailable && version < 5 {
 		return protocol.ErrLeaderNotAvailable
 	}
-	if code == protocol.ErrUnknownServerError {
+	if protocol.IsBug(err) {
 		h.log.Error().Err(err).Str("topic", tp.Topic).Int32("partition", tp.Partition).Msg("list offsets failed")
 	}
 	return code

@@ -319,12 +319,12 @@ func (run *produceRun) append(e *produceEntry, req *server.Request) {
 // that there is no such log here, or that the bytes could not be looked into.
 func (run *produceRun) fail(e *produceEntry, err error) {
 	e.err = err
-	switch code := protocol.CodeOf(err); code {
+	switch protocol.CodeOf(err) {
 	case protocol.ErrUnknownTopicOrPartition, protocol.ErrNotLeaderForPartition, protocol.ErrMessageTooLarge,
 		protocol.ErrRecordListTooLarge, protocol.ErrCorruptMessage, protocol.ErrKafkaStorageError:
 	default:
 		e.logStart = e.partition.LogStartOffset()
-		if code == protocol.ErrUnknownServerError {
+		if protocol.IsBug(err) {
 			run.h.log.Error().Err(err).Str("topic", e.partition.TopicPartition().Topic).Int32("partition", e.index).Msg("append failed")
 		}
 	}

@@ -136,9 +136,8 @@ func (h *handlers) code(err error, api kmsg.Key) int16 {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return int16(protocol.ErrNotController)
 	}
-	code := protocol.CodeOf(err)
-	if code == protocol.ErrUnknownServerError {
+	if protocol.IsBug(err) {
 		h.Log.Error().Err(err).Str("api", api.Name()).Msg("request failed")
 	}
-	return int16(code)
+	return int16(protocol.CodeOf(err))
 }
