@@ -212,6 +212,9 @@ func (b *Broker) controlledShutdown(ctx context.Context, h *heart) {
 				b.log.Warn().Dur("waited", time.Since(begin)).Msg("controlled shutdown given up: no controller answers")
 				return
 			}
+		case <-b.cfg.Lost:
+			b.log.Warn().Msg("controlled shutdown left out: the metadata log has failed")
+			return
 		case <-ctx.Done():
 			return
 		}

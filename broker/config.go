@@ -57,6 +57,10 @@ type Config struct {
 	// The broker then stops without its leaderships having moved: clients notice,
 	// no record is lost.
 	ShutdownSilence time.Duration
+	// Lost is closed when the node can not go on, because the metadata log below
+	// the broker has failed: nothing is waited for then, since each second in which
+	// this node looks alive is one in which nobody takes over. Nil: never.
+	Lost <-chan struct{}
 
 	// Controller is for registration and heartbeats alone: see controllerclient.
 	Controller Controller

@@ -38,6 +38,7 @@ type cluster struct {
 	moves      time.Duration  // what a controlled shutdown takes
 	follow     bool           // let a broker go once it has seen its shutdown in the log
 	stopAt     time.Time
+	lost       chan struct{} // Config.Lost, where a test sets it
 }
 
 func newCluster(t *testing.T) *cluster {
@@ -411,10 +412,14 @@ func TestStopWithoutAController(t *testing.T) {
 		{"silent", func(c *cluster) { c.silent = true }, 5 * time.Second},
 		{"never done", func(c *cluster) { c.moves = time.Hour }, 30 * time.Second},
 		{"unregistered", func(c *cluster) { c.stale = true }, 2 * time.Millisecond},
+		{"log lost", func(c *cluster) { c.silent = true; close(c.lost) }, 2 * time.Millisecond},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCluster(t)
-			b, stop := life(t, c.config())
+			c.lost = make(chan struct{})
+			cfg := c.config()
+			cfg.Lost = c.lost
+			b, stop := life(t, cfg)
 			<-b.Serving()
 			c.mu.Lock()
 			test.set(c)

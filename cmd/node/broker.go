@@ -110,6 +110,7 @@ func (h *brokerHalf) build(meta *metadata) error {
 		Subscribe:           func(s broker.Subscriber) { meta.replayer.Subscribe(s) },
 		Load:                h.load,
 		Replicas:            h,
+		Lost:                below.ctx.Done(),
 		Background:          background,
 	}
 	if cfg.Node.Rack != "" {
