@@ -129,7 +129,7 @@ func TestLoad(t *testing.T) {
 	if err := os.WriteFile(path, []byte(minimal+"num.partitions=3\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	c, err := Load(path, []string{"num.partitions=4", "log.dirs=/other"})
+	c, err := Load(path, nil, []string{"num.partitions=4", "log.dirs=/other"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestLoad(t *testing.T) {
 		{path + ".no", "a=b", "read the configuration: open " + path + ".no: no such file or directory"},
 		{filepath.Dir(path), "a=b", "read the configuration " + filepath.Dir(path) + ": read " + filepath.Dir(path) + ": is a directory"},
 	} {
-		if _, err := Load(test.path, []string{test.override}); err == nil || err.Error() != test.want {
+		if _, err := Load(test.path, nil, []string{test.override}); err == nil || err.Error() != test.want {
 			t.Errorf("%s %s:\n got %v\nwant %s", test.path, test.override, err, test.want)
 		}
 	}

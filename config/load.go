@@ -13,18 +13,24 @@ import (
 	"github.com/klamm/klamm/protocol"
 )
 
-// Load reads a server.properties. Overrides are KEY=VALUE pairs that count
-// more than the file.
-func Load(path string, overrides []string) (*Config, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("read the configuration: %w", err)
+// Load reads a server.properties; none for an empty path. What KAFKA_* variables
+// of the environment say counts more than the file, and overrides, KEY=VALUE
+// pairs, count more than both.
+func Load(path string, env, overrides []string) (*Config, error) {
+	var props []properties.Property
+	if path == "" {
+		path = Environment
+	} else {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("read the configuration: %w", err)
+		}
+		defer file.Close()
+		if props, err = properties.Parse(file); err != nil {
+			return nil, fmt.Errorf("read the configuration %s: %w", path, err)
+		}
 	}
-	defer file.Close()
-	props, err := properties.Parse(file)
-	if err != nil {
-		return nil, fmt.Errorf("read the configuration %s: %w", path, err)
-	}
+	props = append(props, FromEnvironment(env)...)
 	for _, override := range overrides {
 		key, value, ok := strings.Cut(override, "=")
 		if !ok {
@@ -36,7 +42,7 @@ func Load(path string, overrides []string) (*Config, error) {
 }
 
 // Parse makes a configuration of properties, the last of equal keys counts; a
-// property without a line is an override. The error names every wrong value.
+// property without a line is an override or from the environment. The error names every wrong value.
 func Parse(file string, props []properties.Property) (*Config, error) {
 	r := &reader{file: file, values: make(map[string]properties.Property), used: make(map[string]bool), wrong: make(map[string]bool)}
 	var repeated []string
@@ -85,6 +91,8 @@ func (r *reader) position(key string) string {
 	switch {
 	case !ok:
 		return fmt.Sprintf("%s: %s is not set", r.file, key)
+	case p.Line == envLine:
+		return fmt.Sprintf("%s=%s", envName(key), p.Value)
 	case p.Line == 0:
 		return fmt.Sprintf("--override %s=%s", key, p.Value)
 	}

@@ -116,8 +116,12 @@ func checkFormatted(cfg *config.Config) error {
 		case state.kind == dirForeign:
 			return fmt.Errorf("%s is no log directory: it has no meta.properties and holds %s", dir, state.sample)
 		case state.kind == dirEmpty:
-			return fmt.Errorf("%s is not formatted. A new node is formatted with\n\n    klamm storage format --cluster-id %s --config %s\n\n(all nodes of a cluster with the same cluster id). For a node that had data, look at log.dirs first: it may be an unmounted disk",
-				dir, protocol.NewUUID(), cfg.File)
+			file := " --config " + cfg.File
+			if cfg.File == config.Environment {
+				file = ""
+			}
+			return fmt.Errorf("%s is not formatted. A new node is formatted with\n\n    klamm storage format --cluster-id %s%s\n\n(all nodes of a cluster with the same cluster id). For a node that had data, look at log.dirs first: it may be an unmounted disk",
+				dir, protocol.NewUUID(), file)
 		case state.meta.NodeID != cfg.Node.ID:
 			return fmt.Errorf("%s belongs to node %d, and %s says node.id=%d", dir, state.meta.NodeID, cfg.File, cfg.Node.ID)
 		case cfg.Node.IsController && dir == cfg.Dirs.Metadata && state.otherKafka:

@@ -33,7 +33,9 @@ func newServerCommand() *cobra.Command {
 		Long: `Run a node until SIGTERM or SIGINT.
 
 With FILE, a server.properties as Kafka has it: the directories that it names
-must have been formatted (klamm storage format).
+must have been formatted (klamm storage format). KAFKA_* variables of the
+environment count more than the file, as in Kafka's container image, and can take
+its place: KAFKA_LOG_DIRS is log.dirs, "__" stands for "_" and "___" for "-".
 
 With --dev, one node that is controller and broker, for development: an empty
 or missing data directory is formatted, one that belongs to something else is
@@ -44,6 +46,9 @@ left alone.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if flags.dev {
 				return noArgs(cmd, args)
+			}
+			if len(args) == 0 && len(config.FromEnvironment(os.Environ())) > 0 {
+				return nil
 			}
 			if len(args) != 1 {
 				return usagef("klamm server needs the path of a server.properties, or --dev for a node without one")
@@ -61,7 +66,11 @@ left alone.`,
 			if cmd.Flags().Changed("data") || cmd.Flags().Changed("listen") {
 				return usagef("--data and --listen belong to --dev; a file has log.dirs and listeners, which --override changes")
 			}
-			return runFile(cmd.Context(), args[0], flags, log)
+			file := ""
+			if len(args) > 0 {
+				file = args[0]
+			}
+			return runFile(cmd.Context(), file, flags, log)
 		},
 	}
 	cmd.Flags().BoolVar(&flags.dev, "dev", false, "run a development node without a configuration file")
@@ -74,7 +83,7 @@ left alone.`,
 }
 
 func runFile(ctx context.Context, path string, flags serverFlags, log zerolog.Logger) error {
-	cfg, err := config.Load(path, flags.overrides)
+	cfg, err := config.Load(path, os.Environ(), flags.overrides)
 	if err != nil {
 		return usageError{err}
 	}
@@ -82,7 +91,21 @@ func runFile(ctx context.Context, path string, flags serverFlags, log zerolog.Lo
 	if err := checkFormatted(cfg); err != nil {
 		return err
 	}
+	announce(cfg, log)
 	return serve(ctx, cfg, log)
+}
+
+// announce says for each listener what its clients are told to connect to: most
+// troubles of a first start are an advertised address that they cannot reach.
+func announce(cfg *config.Config, log zerolog.Logger) {
+	for _, l := range cfg.Listeners.Broker {
+		for _, told := range cfg.Listeners.Advertised {
+			if told.Name == l.Name {
+				log.Info().Str("listener", l.Name).Str("connects_to", l.Address()).Str("is_told", told.Address()).
+					Msg("a client that connects here is told this address")
+			}
+		}
+	}
 }
 
 // serve runs the node. A stop that was asked for is no failure.

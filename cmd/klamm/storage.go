@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,13 +27,13 @@ Kafka 4.4. All nodes of a cluster are formatted with the same cluster id.`,
 		Example: `  klamm storage format -t $(klamm storage random-uuid) -c server.properties`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if clusterID == "" || file == "" {
+			if clusterID == "" || file == "" && len(config.FromEnvironment(os.Environ())) == 0 {
 				return usagef("klamm storage format needs --cluster-id (klamm storage random-uuid makes one) and --config")
 			}
 			if strings.ContainsAny(clusterID, " \t\r\n=") {
 				return usagef("--cluster-id %q: valid is a text without blanks, such as the ones of klamm storage random-uuid", clusterID)
 			}
-			cfg, err := config.Load(file, nil)
+			cfg, err := config.Load(file, os.Environ(), nil)
 			if err != nil {
 				return usageError{err}
 			}
@@ -65,7 +66,7 @@ func newInfoCommand() *cobra.Command {
 			if file == "" {
 				return usagef("klamm storage info needs --config")
 			}
-			cfg, err := config.Load(file, nil)
+			cfg, err := config.Load(file, os.Environ(), nil)
 			if err != nil {
 				return usageError{err}
 			}
