@@ -45,7 +45,7 @@ func (n *node) runBroker(ctx context.Context, below *stage, meta *metadata, q *q
 	h.heartbeats, h.requests = n.controllerClient(q), n.controllerClient(q)
 	defer h.heartbeats.Close()
 	defer h.requests.Close()
-	if err := h.build(meta); err != nil {
+	if err := h.build(below, meta); err != nil {
 		return err
 	}
 
@@ -82,7 +82,7 @@ func (n *node) controllerClient(q *quorum) *controllerclient.Client {
 	}, n.log)
 }
 
-func (h *brokerHalf) build(meta *metadata) error {
+func (h *brokerHalf) build(below *stage, meta *metadata) error {
 	cfg := h.n.cfg
 	endpoints, err := advertised(cfg.Listeners.Advertised)
 	if err != nil {
