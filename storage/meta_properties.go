@@ -1,11 +1,12 @@
 package storage
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
+	"github.com/klamm/klamm/config/properties"
 	"github.com/klamm/klamm/protocol"
 )
 
@@ -31,9 +32,13 @@ func (m MetaProperties) format(now time.Time) []byte {
 // parseMetaProperties reads version 1, and version 0 of the ZooKeeper times.
 func parseMetaProperties(data []byte) (MetaProperties, error) {
 	var m MetaProperties
-	props, err := parseProperties(string(data))
+	list, err := properties.Parse(bytes.NewReader(data))
 	if err != nil {
 		return m, err
+	}
+	props := make(map[string]string, len(list))
+	for _, p := range list {
+		props[p.Key] = p.Value
 	}
 	nodeKey := "node.id"
 	switch version := props["version"]; version {
@@ -62,91 +67,4 @@ func parseMetaProperties(data []byte) (MetaProperties, error) {
 		}
 	}
 	return m, nil
-}
-
-// parseProperties reads Java properties: comments from # or !, the key up to
-// the first =, : or blank, a backslash before any of them (or an escape), and
-// at the end of a line to go on with the next.
-func parseProperties(text string) (map[string]string, error) {
-	props := map[string]string{}
-	text = strings.ReplaceAll(text, "\r\n", "\n")
-	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })
-	for i := 0; i < len(lines); i++ {
-		line := strings.TrimLeft(lines[i], " \t\f")
-		if line == "" || line[0] == '#' || line[0] == '!' {
-			continue
-		}
-		for trailingBackslashes(line)%2 == 1 {
-			line = line[:len(line)-1]
-			if i++; i == len(lines) {
-				break
-			}
-			line += strings.TrimLeft(lines[i], " \t\f")
-		}
-		end := keyEnd(line)
-		value := strings.TrimLeft(line[end:], " \t\f")
-		if value != "" && (value[0] == '=' || value[0] == ':') {
-			value = strings.TrimLeft(value[1:], " \t\f")
-		}
-		key, err := unescape(line[:end])
-		if err != nil {
-			return nil, err
-		}
-		if props[key], err = unescape(value); err != nil {
-			return nil, fmt.Errorf("%s: %w", key, err)
-		}
-	}
-	return props, nil
-}
-
-func trailingBackslashes(s string) int { return len(s) - len(strings.TrimRight(s, `\`)) }
-
-// keyEnd returns the position behind the key: its first unescaped separator.
-func keyEnd(line string) int {
-	for i := 0; i < len(line); i++ {
-		switch line[i] {
-		case '\\':
-			i++
-		case '=', ':', ' ', '\t', '\f':
-			return i
-		}
-	}
-	return len(line)
-}
-
-func unescape(s string) (string, error) {
-	if strings.IndexByte(s, '\\') < 0 {
-		return s, nil
-	}
-	var out strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] != '\\' || i+1 == len(s) {
-			out.WriteByte(s[i])
-			continue
-		}
-		i++
-		switch c := s[i]; c {
-		case 't':
-			out.WriteByte('\t')
-		case 'n':
-			out.WriteByte('\n')
-		case 'r':
-			out.WriteByte('\r')
-		case 'f':
-			out.WriteByte('\f')
-		case 'u':
-			if i+5 > len(s) {
-				return "", fmt.Errorf("escape %q ends early", s[i-1:])
-			}
-			code, err := strconv.ParseUint(s[i+1:i+5], 16, 16)
-			if err != nil {
-				return "", fmt.Errorf("escape %q is no \\u and four digits", s[i-1:i+5])
-			}
-			out.WriteRune(rune(code))
-			i += 4
-		default:
-			out.WriteByte(c)
-		}
-	}
-	return out.String(), nil
 }
