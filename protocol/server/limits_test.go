@@ -200,8 +200,11 @@ func TestStalledFramesDisturbNobody(t *testing.T) {
 
 func TestBufferClasses(t *testing.T) {
 	for n, want := range map[int]int{
-		0: 4 << 10, 1: 4 << 10, 4 << 10: 4 << 10, 4<<10 + 1: 16 << 10, 16 << 10: 16 << 10,
-		16<<10 + 1: 64 << 10, 256 << 10: 256 << 10, 256<<10 + 1: 1 << 20, 1 << 20: 1 << 20, 1<<20 + 1: 1<<20 + 1,
+		0: 5 << 10, 1: 5 << 10, 5 << 10: 5 << 10, 5<<10 + 1: 17 << 10, 17 << 10: 17 << 10, 17<<10 + 1: 65 << 10,
+		257 << 10: 257 << 10, 257<<10 + 1: 1025 << 10,
+		// A full batch of a producer with what a request says around it.
+		16<<10 + 100: 17 << 10, 1<<20 + 100: 1025 << 10,
+		1025 << 10: 1025 << 10, 1025<<10 + 1: 1025<<10 + 1,
 	} {
 		b := getBuffer(n)
 		if len(*b) != n || cap(*b) != want {
@@ -209,7 +212,7 @@ func TestBufferClasses(t *testing.T) {
 		}
 		putBuffer(b)
 	}
-	grown := make([]byte, 5000)
+	grown := make([]byte, 6000)
 	putBuffer(&grown)
 	for range 10 { // it must not come out of the class above its capacity
 		if b := getBuffer(16 << 10); cap(*b) < 16<<10 {

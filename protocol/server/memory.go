@@ -67,12 +67,17 @@ func (b budget) tryAcquire(n int64) bool { return n <= b.size && b.sem.TryAcquir
 
 func (b budget) release(n int64) { b.sem.Release(n) }
 
-// Buffers are pooled in classes of 4 KiB, 16 KiB, … 1 MiB. Larger ones are left
-// to the garbage collector: a pool would keep the rare giant for ever.
+// Buffers are pooled in classes of 4 KiB, 16 KiB, … 1 MiB, each with room for
+// what a request says around its records: producers fill their batches to a
+// power of two, 1 MiB at most by default, and a frame that is a few bytes larger
+// should not cost a buffer of four times the size, or one that is not pooled.
+// Larger ones are left to the garbage collector: a pool would keep the rare
+// giant for ever.
 const (
-	minPooled = 4 << 10
-	maxPooled = 1 << 20
+	headroom  = 1 << 10
 	classes   = 5
+	minPooled = 4<<10 + headroom
+	maxPooled = 4<<10<<(2*(classes-1)) + headroom
 )
 
 var pools [classes]sync.Pool
@@ -82,10 +87,10 @@ func class(n int) int {
 	if n <= minPooled {
 		return 0
 	}
-	return (bits.Len(uint(n-1)) - 12 + 1) / 2
+	return (bits.Len(uint(n-headroom-1)) - 12 + 1) / 2
 }
 
-func classSize(c int) int { return minPooled << (2 * c) }
+func classSize(c int) int { return 4<<10<<(2*c) + headroom }
 
 // getBuffer returns a buffer of length n. Above maxPooled it is freshly made.
 func getBuffer(n int) *[]byte {
