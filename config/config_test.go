@@ -150,7 +150,7 @@ func TestLoad(t *testing.T) {
 
 func TestResolveTopic(t *testing.T) {
 	c := parseText(t, minimal+"log.retention.hours=2\nlog.segment.bytes=2000000\n")
-	layers := c.TopicLayers()
+	layers := Layers{Static: FromMap(c.Static)}
 	layers.Topic = FromMap(map[string]string{"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime", "flush.messages": " 1 "})
 	topic := ResolveTopic(layers)
 	if topic.RetentionMs != 2*hourMs || topic.SegmentBytes != 2000000 || !topic.Compact || topic.Delete || !topic.LogAppendTime || topic.FlushMessages != 1 || topic.MaxMessageBytes != 1048588 {

@@ -226,7 +226,3 @@ type Storage struct {
 	// directory that are opened at a time. Default 2.
 	RecoveryThreads int
 }
-
-// TopicLayers are the layers for topic keys as far as the file goes. Whoever
-// has an image adds the layers above.
-func (c *Config) TopicLayers() Layers { return Layers{Static: FromMap(c.Static)} }
