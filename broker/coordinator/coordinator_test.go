@@ -158,7 +158,7 @@ func TestFullQueue(t *testing.T) {
 	s := newShard(c, stateID, 0, 0)
 	s.phase = active
 	calls := []*Call{s.submit(get{"a"}), s.submit(get{"a"})}
-	if got := answer(s.submit(get{"a"})); got != "COORDINATOR_LOAD_IN_PROGRESS" {
+	if got := decided(s.submit(get{"a"})); got != "COORDINATOR_LOAD_IN_PROGRESS" {
 		t.Errorf("third call of two: got %s", got)
 	}
 	s.tell(get{"a"})
@@ -167,7 +167,7 @@ func TestFullQueue(t *testing.T) {
 	}
 	calls = append(calls, s.submit(get{"a"}))
 	s.close()
-	if got := answer(calls[2]); got != "NOT_COORDINATOR" {
+	if got := decided(calls[2]); got != "NOT_COORDINATOR" {
 		t.Errorf("queued call of an ended shard: got %s", got)
 	}
 }

@@ -174,6 +174,17 @@ func answer(c *Call) string {
 	return fmt.Sprint(v)
 }
 
+// decided says what came of a call by now.
+func decided(c *Call) string {
+	select {
+	case d := <-c.decided:
+		c.decided <- d
+		return answer(c)
+	default:
+		return "undecided"
+	}
+}
+
 func (w *world) expect(event any, want string) {
 	w.t.Helper()
 	if got := answer(w.c.Submit(0, event)); got != want {
