@@ -209,8 +209,11 @@ func validateDynamic(props map[string]string, perBroker bool, now Layers) error 
 // validateEffective checks what a change would make of the broker's effective
 // values.
 func validateEffective(now, next Layers) error {
-	if next.brokerInt("max.connections.per.ip") == 0 && next.brokerText("max.connections.per.ip.overrides") == "" {
-		return errorf("requirement failed: max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.")
+	if err := validateLogTimes(next); err != nil {
+		return err
+	}
+	if err := validatePerIP(next); err != nil {
+		return err
 	}
 	if threads := next.brokerInt("log.cleaner.threads"); threads > 0 && next.brokerInt("log.cleaner.dedupe.buffer.size")/threads <= 1<<20 {
 		return errorf("requirement failed: log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
@@ -227,10 +230,76 @@ func validateEffective(now, next Layers) error {
 	if err := validateThreads(now, next); err != nil {
 		return dynamicError(err)
 	}
-	if rate := next.brokerInt("max.connection.creation.rate"); rate <= 0 {
-		return dynamicError(errorf("Invalid max.connection.creation.rate %d", rate))
+	if err := validateConnections(next); err != nil {
+		return dynamicError(err)
 	}
 	return validateLocalRetention(next)
+}
+
+// validateLogTimes checks the times that the table of broker keys leaves open.
+func validateLogTimes(next Layers) error {
+	switch {
+	case topicInt(next, "segment.ms") < 1:
+		return errorf("requirement failed: log.roll.ms must be greater than or equal to 1")
+	case topicInt(next, "segment.jitter.ms") < 0:
+		return errorf("requirement failed: log.roll.jitter.ms must be greater than or equal to 0")
+	case topicInt(next, "retention.ms") == 0:
+		return errorf("requirement failed: log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
+	}
+	return nil
+}
+
+// topicInt is the value that counts for a topic that says nothing itself.
+func topicInt(l Layers, name string) int64 {
+	key := topicIndex[name]
+	value, err := key.parse(key.Resolve(l).Value)
+	if err != nil {
+		value, _ = key.parse(key.Default)
+	}
+	return value.Int
+}
+
+func validatePerIP(next Layers) error {
+	overrides, err := parsePerIP(next.brokerText(perIPOverridesKey))
+	if err != nil {
+		return err
+	}
+	if next.brokerInt("max.connections.per.ip") == 0 && len(overrides) == 0 {
+		return errorf("requirement failed: max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.")
+	}
+	var wrong []string
+	for _, o := range overrides {
+		if !hostPattern.MatchString(o.host) {
+			wrong = append(wrong, o.host)
+		}
+	}
+	if len(wrong) > 0 {
+		return errorf("%s contains invalid addresses : %s", perIPOverridesKey, strings.Join(wrong, ","))
+	}
+	return nil
+}
+
+// validateConnections refuses bounds that would let nobody in, of the broker and
+// of each of its listeners.
+func validateConnections(next Layers) error {
+	prefixes := []string{""}
+	for _, entry := range splitList(next.brokerText("listeners")) {
+		if l, err := parseListener(entry); err == nil {
+			prefixes = append(prefixes, listenerPrefix(l.Name))
+		}
+	}
+	for _, prefix := range prefixes {
+		for _, name := range []string{"max.connections", "max.connection.creation.rate"} {
+			text, ok := next.BrokerValue(prefix + name)
+			if !ok {
+				continue
+			}
+			if value, err := brokerIndex[name].parse(text); err == nil && value.Int <= 0 {
+				return errorf("Invalid %s %d", name, value.Int)
+			}
+		}
+	}
+	return nil
 }
 
 // validateCordoned checks that the directories to be cordoned are the broker's.
@@ -290,12 +359,7 @@ func validateLocalRetention(next Layers) error {
 		{"log.local.retention.ms", "log.retention.ms", "retention.ms"},
 		{"log.local.retention.bytes", "log.retention.bytes", "retention.bytes"},
 	} {
-		key := topicIndex[pair.topic]
-		value, err := key.parse(key.Resolve(next).Value)
-		if err != nil {
-			continue
-		}
-		local, total := next.brokerInt(pair.local), value.Int
+		local, total := next.brokerInt(pair.local), topicInt(next, pair.topic)
 		switch {
 		case total < 0 || local == -2:
 		case local == -1:

@@ -66,18 +66,23 @@ type Synonym struct {
 	// Factor turns the broker key's unit into the topic key's: 3,600,000 for
 	// log.roll.hours, which stands for segment.ms. Zero means the same unit.
 	Factor int64
+	// Unlimited: every negative number stands for -1.
+	Unlimited bool
 }
 
 // convert gives the synonym's value in the unit of the topic key.
 func (s Synonym) convert(value string) string {
-	if s.Factor == 0 {
+	if s.Factor == 0 && !s.Unlimited {
 		return value
 	}
 	n, err := strconv.ParseInt(trim(value), 10, 64)
-	if err != nil {
+	switch {
+	case err != nil:
 		return value
+	case s.Unlimited && n < 0:
+		return "-1"
 	}
-	return strconv.FormatInt(n*s.Factor, 10)
+	return strconv.FormatInt(n*max(s.Factor, 1), 10)
 }
 
 // Error says what is wrong with a config value, in Kafka's words. It unwraps

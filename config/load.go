@@ -335,6 +335,9 @@ func (r *reader) network() Network {
 	if r.set("socket.receive.buffer.bytes") {
 		n.ReceiveBuffer = int(r.long("socket.receive.buffer.bytes"))
 	}
+	if r.set("socket.listen.backlog.size") {
+		n.Backlog = int(r.long("socket.listen.backlog.size"))
+	}
 	if n.MaxQueuedBytes > 0 && n.MaxQueuedBytes < int64(n.MaxRequestBytes) {
 		r.fail("queued.max.request.bytes", "valid is -1 for no bound, or at least socket.request.max.bytes (%d)", n.MaxRequestBytes)
 	}

@@ -196,6 +196,10 @@ type Network struct {
 	// choice. Default here: the system's choice, which grows by itself,
 	// where Kafka fixes 100 KiB. Only a value in the file is applied.
 	SendBuffer, ReceiveBuffer int
+	// Backlog (socket.listen.backlog.size): connections that the system
+	// completes before they are accepted. Default here: 0, the system's most,
+	// where Kafka takes 50. Only a value in the file is applied.
+	Backlog int
 }
 
 // Storage is how logs are kept, apart from what a topic says.

@@ -42,7 +42,11 @@ var topicKeys = []Key{
 		Doc: "Size of a partition above which its oldest segments are deleted when cleanup.policy says delete. -1: no limit by size. It counts per partition, not per topic.",
 	},
 	{
-		Name: "retention.ms", Type: Long, Default: "604800000", Valid: atLeast(-1), Synonyms: []Synonym{{Name: "log.retention.ms"}, {Name: "log.retention.minutes", Factor: minuteMs}, {Name: "log.retention.hours", Factor: hourMs}},
+		Name: "retention.ms", Type: Long, Default: "604800000", Valid: atLeast(-1), Synonyms: []Synonym{
+			{Name: "log.retention.ms", Unlimited: true},
+			{Name: "log.retention.minutes", Factor: minuteMs, Unlimited: true},
+			{Name: "log.retention.hours", Factor: hourMs, Unlimited: true},
+		},
 		Doc: "Age in milliseconds beyond which segments are deleted when cleanup.policy says delete. -1: no limit by time.",
 	},
 	{

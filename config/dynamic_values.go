@@ -1,0 +1,113 @@
+package config
+
+import (
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Dynamic are the values of a broker that can change while it runs, but for the
+// defaults of topics, which are in Topic.
+type Dynamic struct {
+	Connections Connections
+	// ProducerExpiration (producer.id.expiration.ms): the state of a producer
+	// that is silent for so long is forgotten. Default 24 h.
+	ProducerExpiration time.Duration
+	// RecoveryThreads (num.recovery.threads.per.data.dir): logs of one directory
+	// that are opened at a time, so only a start looks at it. Default 2.
+	RecoveryThreads int
+}
+
+// Connections bound the connections that a node accepts. The defaults bound
+// nothing.
+type Connections struct {
+	ConnectionLimits
+	// PerIP (max.connections.per.ip) bounds the open ones of each address,
+	// PerIPOverrides (max.connections.per.ip.overrides) those of certain
+	// addresses or names.
+	PerIP          int
+	PerIPOverrides map[string]int
+	// Listeners (listener.name.NAME.max.connections, ...) are bounds of single
+	// listeners, by upper-case name.
+	Listeners map[string]ConnectionLimits
+}
+
+// ConnectionLimits are the bounds of all connections or of a listener's.
+type ConnectionLimits struct {
+	// Max (max.connections) are open at a time, Rate
+	// (max.connection.creation.rate) are accepted per second.
+	Max, Rate int
+}
+
+// ResolveDynamic gives the values that count. listeners are the names of those
+// that may have bounds of their own.
+func ResolveDynamic(l Layers, listeners []string) Dynamic {
+	d := Dynamic{
+		Connections: Connections{
+			ConnectionLimits: l.connectionLimits(""),
+			PerIP:            int(l.brokerInt("max.connections.per.ip")),
+			PerIPOverrides:   make(map[string]int),
+			Listeners:        make(map[string]ConnectionLimits),
+		},
+		ProducerExpiration: time.Duration(l.brokerInt("producer.id.expiration.ms")) * time.Millisecond,
+		RecoveryThreads:    int(l.brokerInt("num.recovery.threads.per.data.dir")),
+	}
+	// What cannot be read was refused when it was set.
+	overrides, _ := parsePerIP(l.brokerText(perIPOverridesKey))
+	for _, o := range overrides {
+		d.Connections.PerIPOverrides[o.host] = o.most
+	}
+	for _, name := range listeners {
+		d.Connections.Listeners[name] = l.connectionLimits(listenerPrefix(name))
+	}
+	return d
+}
+
+// listenerPrefix is what stands before the keys of one listener.
+func listenerPrefix(name string) string { return "listener.name." + strings.ToLower(name) + "." }
+
+func (l Layers) connectionLimits(prefix string) ConnectionLimits {
+	bound := func(name string) int {
+		text, ok := l.BrokerValue(prefix + name)
+		if !ok {
+			return math.MaxInt32
+		}
+		value, err := brokerIndex[name].Parse(text)
+		if err != nil {
+			return math.MaxInt32
+		}
+		return int(value.Int)
+	}
+	return ConnectionLimits{Max: bound("max.connections"), Rate: bound("max.connection.creation.rate")}
+}
+
+const perIPOverridesKey = "max.connections.per.ip.overrides"
+
+type perIPOverride struct {
+	host string
+	most int
+}
+
+// hostPattern is what Kafka takes for a host's name or address.
+var hostPattern = regexp.MustCompile(`^[0-9a-zA-Z\-%._:]*$`)
+
+// parsePerIP reads HOST:COUNT,... The texts of errors are Kafka's, which tells of
+// its parser's troubles.
+func parsePerIP(text string) ([]perIPOverride, error) {
+	var overrides []perIPOverride
+	for _, item := range splitList(text) {
+		colon := strings.LastIndex(item, ":")
+		if colon < 0 {
+			return nil, errorf("Error parsing configuration property '%s': begin 0, end -1, length %d", perIPOverridesKey, len(item))
+		}
+		count := strings.TrimSpace(item[colon+1:])
+		most, err := strconv.ParseInt(count, 10, 32)
+		if err != nil {
+			return nil, errorf("For input string: \"%s\"", count)
+		}
+		overrides = append(overrides, perIPOverride{strings.TrimSpace(item[:colon]), int(most)})
+	}
+	return overrides, nil
+}

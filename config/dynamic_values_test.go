@@ -1,0 +1,50 @@
+package config
+
+import (
+	"math"
+	"reflect"
+	"testing"
+	"time"
+)
+
+// TestResolveDynamic: for every value the broker's own setting beats that of all
+// brokers, which beats the file, which beats the default.
+func TestResolveDynamic(t *testing.T) {
+	const all = math.MaxInt32
+	defaults := Dynamic{
+		Connections: Connections{
+			ConnectionLimits: ConnectionLimits{Max: all, Rate: all}, PerIP: all,
+			PerIPOverrides: map[string]int{}, Listeners: map[string]ConnectionLimits{"INSIDE": {Max: all, Rate: all}},
+		},
+		ProducerExpiration: 24 * time.Hour, RecoveryThreads: 2,
+	}
+	layers := Layers{}
+	check := func(what string, want Dynamic) {
+		t.Helper()
+		if got := ResolveDynamic(layers, []string{"INSIDE"}); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s:\ngot  %+v\nwant %+v", what, got, want)
+		}
+	}
+	check("nothing set", defaults)
+
+	layers.Static = FromMap(map[string]string{"max.connections": "1", "max.connections.per.ip": "2", "num.recovery.threads.per.data.dir": "3"})
+	want := defaults
+	want.Connections.Max, want.Connections.PerIP, want.RecoveryThreads = 1, 2, 3
+	check("the file", want)
+
+	layers.BrokerDefault = FromMap(map[string]string{
+		"max.connections": "10", "max.connections.per.ip.overrides": "10.0.0.1:7, h:0",
+		"producer.id.expiration.ms": "1000", "listener.name.inside.max.connections": "11",
+	})
+	want.Connections.Max, want.Connections.PerIPOverrides = 10, map[string]int{"10.0.0.1": 7, "h": 0}
+	want.ProducerExpiration = time.Second
+	want.Connections.Listeners = map[string]ConnectionLimits{"INSIDE": {Max: 11, Rate: all}}
+	check("all brokers", want)
+
+	layers.Broker = FromMap(map[string]string{
+		"max.connections": " 100 ", "max.connection.creation.rate": "5", "listener.name.inside.max.connection.creation.rate": "6",
+	})
+	want.Connections.ConnectionLimits = ConnectionLimits{Max: 100, Rate: 5}
+	want.Connections.Listeners = map[string]ConnectionLimits{"INSIDE": {Max: 11, Rate: 6}}
+	check("this broker", want)
+}
