@@ -13,13 +13,12 @@ import (
 	"github.com/klamm/klamm/protocol/server"
 )
 
-// minForward is the least time that the controller is given to answer. Clients
-// may ask for nothing to be waited for (timeout 0); they still want the answer.
+// minForward is the least time that the controller is given to answer. A client
+// whose timeout is over when it asks still wants to be told so.
 const minForward = time.Second
 
 // forward has the controller answer a request within timeout, which is the
-// client's; with 0 or less the client does not want to wait for anything but the
-// answer. done, which may be nil, sees the answer before the client does; its
+// client's. done, which may be nil, sees the answer before the client does; its
 // context ends with the timeout. failed makes an answer of an error of ours.
 func (a *Admin) forward(
 	req *server.Request, timeout time.Duration,

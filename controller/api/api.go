@@ -21,9 +21,6 @@ const (
 	// requestTimeout is what Kafka's brokers wait for the controller
 	// (request.timeout.ms).
 	requestTimeout = 30 * time.Second
-	// leastTimeout is given to clients that ask for no waiting at all: they
-	// still want the change and its answer.
-	leastTimeout = time.Second
 )
 
 // Config is what the handlers are made from.
@@ -116,13 +113,10 @@ func direct(h handler) server.Handler {
 	}
 }
 
-// deadline is when a client's timeout has passed.
+// deadline is when a client's timeout has passed. One of 0 or less has passed
+// already: nothing is done and REQUEST_TIMED_OUT answered, as Kafka does.
 func (c call) deadline(timeoutMs int32) time.Time {
-	timeout := time.Duration(timeoutMs) * time.Millisecond
-	if timeout <= 0 {
-		timeout = leastTimeout
-	}
-	return c.received.Add(timeout)
+	return c.received.Add(time.Duration(timeoutMs) * time.Millisecond)
 }
 
 // changed puts a change that a client made on the operator's timeline.

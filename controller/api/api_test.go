@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -224,6 +225,44 @@ func TestTopics(t *testing.T) {
 	}
 }
 
+// TestNoTimeIsTooLate: a timeout of 0 or less has passed already. Nothing is done
+// and every topic is answered REQUEST_TIMED_OUT, whatever else is wrong with it.
+func TestNoTimeIsTooLate(t *testing.T) {
+	n := newNode(t)
+	n.join()
+	do[*kmsg.CreateTopicsResponse](n, creation(7, "there"))
+	before := n.machine.Image()
+	late := int16(protocol.ErrRequestTimedOut)
+	for _, timeout := range []int32{0, -1, math.MinInt32} {
+		for _, name := range []string{"new", "there", "bad name"} {
+			req := creation(7, name)
+			req.TimeoutMillis = timeout
+			if r := do[*kmsg.CreateTopicsResponse](n, req); len(r.Topics) != 1 || r.Topics[0].ErrorCode != late || r.Topics[0].ErrorMessage != nil {
+				t.Errorf("create %q within %d: %+v", name, timeout, r)
+			}
+			gone := do[*kmsg.DeleteTopicsResponse](n, &kmsg.DeleteTopicsRequest{Version: 5, TimeoutMillis: timeout, TopicNames: []string{name}})
+			if len(gone.Topics) != 1 || gone.Topics[0].ErrorCode != late {
+				t.Errorf("delete %q within %d: %+v", name, timeout, gone)
+			}
+			grown := do[*kmsg.CreatePartitionsResponse](n, &kmsg.CreatePartitionsRequest{
+				Version: 3, TimeoutMillis: timeout, Topics: []kmsg.CreatePartitionsRequestTopic{{Topic: name, Count: 3}},
+			})
+			if len(grown.Topics) != 1 || grown.Topics[0].ErrorCode != late {
+				t.Errorf("grow %q within %d: %+v", name, timeout, grown)
+			}
+		}
+		// UpdateFeatures carries a timeout that nobody looks at.
+		update := kmsg.NewPtrUpdateFeaturesRequest()
+		update.Version, update.TimeoutMillis, update.ValidateOnly = 2, timeout, true
+		if r := do[*kmsg.UpdateFeaturesResponse](n, update); r.ErrorCode == late {
+			t.Errorf("update features within %d: %+v", timeout, r)
+		}
+	}
+	if n.machine.Image() != before {
+		t.Error("something was done")
+	}
+}
+
 // A node that does not lead says so in every answer.
 func TestNotController(t *testing.T) {
 	n := newNode(t)
@@ -237,11 +276,11 @@ func TestNotController(t *testing.T) {
 		}
 	}
 	name := "a"
-	gone := do[*kmsg.DeleteTopicsResponse](n, &kmsg.DeleteTopicsRequest{Version: 6, Topics: []kmsg.DeleteTopicsRequestTopic{{Topic: &name}}})
+	gone := do[*kmsg.DeleteTopicsResponse](n, &kmsg.DeleteTopicsRequest{Version: 6, TimeoutMillis: 5000, Topics: []kmsg.DeleteTopicsRequestTopic{{Topic: &name}}})
 	if len(gone.Topics) != 1 || gone.Topics[0].ErrorCode != want || *gone.Topics[0].Topic != "a" {
 		t.Errorf("%+v", gone)
 	}
-	if gone = do[*kmsg.DeleteTopicsResponse](n, &kmsg.DeleteTopicsRequest{Version: 5, TopicNames: []string{"a"}}); len(gone.Topics) != 1 || gone.Topics[0].ErrorCode != want {
+	if gone = do[*kmsg.DeleteTopicsResponse](n, &kmsg.DeleteTopicsRequest{Version: 5, TimeoutMillis: 5000, TopicNames: []string{"a"}}); len(gone.Topics) != 1 || gone.Topics[0].ErrorCode != want {
 		t.Errorf("%+v", gone)
 	}
 	if r := do[*kmsg.BrokerHeartbeatResponse](n, &kmsg.BrokerHeartbeatRequest{BrokerID: 1, BrokerEpoch: epoch}); r.ErrorCode != want {

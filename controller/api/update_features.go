@@ -6,7 +6,7 @@ import (
 
 func (h *handlers) updateFeatures(c call) answer {
 	req := c.body.(*kmsg.UpdateFeaturesRequest)
-	deadline := c.deadline(req.TimeoutMillis)
+	deadline := c.received.Add(requestTimeout) // Kafka does not look at the request's
 	return change(h, c, kmsg.UpdateFeatures, "features updated", deadline, h.Controller.UpdateFeatures(req, deadline),
 		func(code int16, message *string) *kmsg.UpdateFeaturesResponse {
 			resp := kmsg.NewPtrUpdateFeaturesResponse()
