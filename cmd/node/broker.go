@@ -197,7 +197,7 @@ func (h *brokerHalf) serve(ctx context.Context, clients *stage, meta *metadata) 
 		if err != nil {
 			return fmt.Errorf("listener %s: %w", listener, err)
 		}
-		ln, err := listen(ctx, listener)
+		ln, err := h.n.listen(ctx, listener)
 		if err != nil {
 			return err
 		}

@@ -127,7 +127,7 @@ func (n *node) serveController(ctx context.Context, below *stage, listener confi
 	if err != nil {
 		return fmt.Errorf("listener %s: %w", listener, err)
 	}
-	ln, err := listen(ctx, listener)
+	ln, err := n.listen(ctx, listener)
 	if err != nil {
 		return err
 	}

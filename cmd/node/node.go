@@ -26,11 +26,18 @@ type node struct {
 	dirs    []*storage.Dir // the metadata log's first
 	cluster string
 	memory  *server.Memory // of requests, over all listeners
+	// connections are those of the broker's listeners, and of the controller's,
+	// which have the same limits, each for itself.
+	connections map[protocol.ListenerKind]*server.Connections
 }
 
 // Run is a node's life. It returns nil after a stop that ctx asked for.
 func Run(ctx context.Context, cfg *config.Config, log zerolog.Logger) (err error) {
 	n := &node{cfg: cfg, log: log, memory: requestMemory(cfg.Network)}
+	n.connections = map[protocol.ListenerKind]*server.Connections{
+		protocol.BrokerListener:     server.NewConnections(connectionLimits(cfg)),
+		protocol.ControllerListener: server.NewConnections(connectionLimits(cfg)),
+	}
 	if !cfg.Node.IsBroker || !cfg.Node.IsController {
 		return fmt.Errorf("%s: process.roles: this version runs a node that is controller and broker; valid is controller,broker", cfg.File)
 	}
@@ -55,6 +62,14 @@ func requestMemory(cfg config.Network) *server.Memory {
 		return server.NewMemory(cfg.MaxQueuedBytes)
 	}
 	return nil
+}
+
+// connectionLimits are what server.properties says.
+func connectionLimits(cfg *config.Config) server.ConnectionLimits {
+	limits := server.NoConnectionLimits()
+	limits.Max, limits.PerIP = cfg.Network.MaxConnections, cfg.Network.MaxConnectionsPerIP
+	limits.Protected = cfg.Listeners.InterBroker
+	return limits
 }
 
 // metadata is the node's copy of the metadata log and what comes of it.
@@ -112,22 +127,28 @@ func (m *metadata) close() error {
 // serverConfig is what all listeners of the node have in common.
 func (n *node) serverConfig(listener config.Listener, kind protocol.ListenerKind) server.Config {
 	return server.Config{
-		Listener:            listener.Name,
-		Kind:                kind,
-		MaxFrame:            n.cfg.Network.MaxRequestBytes,
-		MaxConnections:      n.cfg.Network.MaxConnections,
-		MaxConnectionsPerIP: n.cfg.Network.MaxConnectionsPerIP,
-		IdleTimeout:         n.cfg.Network.IdleTimeout,
-		Memory:              n.memory,
+		Listener:      listener.Name,
+		Kind:          kind,
+		MaxFrame:      n.cfg.Network.MaxRequestBytes,
+		Connections:   n.connections[kind],
+		IdleTimeout:   n.cfg.Network.IdleTimeout,
+		SendBuffer:    n.cfg.Network.SendBuffer,
+		ReceiveBuffer: n.cfg.Network.ReceiveBuffer,
+		Memory:        n.memory,
 	}
 }
 
 // listen binds a listener; the error names it.
-func listen(ctx context.Context, listener config.Listener) (net.Listener, error) {
+func (n *node) listen(ctx context.Context, listener config.Listener) (net.Listener, error) {
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", net.JoinHostPort(listener.Host, strconv.Itoa(listener.Port)))
 	if err != nil {
 		return nil, fmt.Errorf("listener %s: %w", listener, err)
+	}
+	if backlog := n.cfg.Network.Backlog; backlog > 0 {
+		if err := server.SetBacklog(ln, backlog); err != nil {
+			return nil, errors.Join(fmt.Errorf("backlog of listener %s: %w", listener, err), ln.Close())
+		}
 	}
 	return ln, nil
 }

@@ -24,14 +24,12 @@ type Config struct {
 	// bounds what a client that pipelines produce requests without reading
 	// can park here. Kafka's clients send at most 5. Default 100.
 	MaxUnanswered int
-	// MaxConnections bounds the open connections of the listener; further
-	// ones are closed at once. Default: no bound (max.connections). Kafka
-	// leaves further ones unaccepted instead, where their clients hang.
-	MaxConnections int
-	// MaxConnectionsPerIP bounds those of one address (max.connections.per.ip).
-	MaxConnectionsPerIP int
+	// Connections counts and bounds the open connections. The servers of a
+	// node share one. Default: one of its own without bounds.
+	Connections *Connections
 	// IdleTimeout closes a connection on which nothing was read or written
-	// for so long and no answer is due. Default 10 minutes (connections.max.idle.ms).
+	// for so long and no answer is due (connections.max.idle.ms). Default 10
+	// minutes; negative: never.
 	IdleTimeout time.Duration
 	// FrameTimeout is how long a frame may take from its first byte to its
 	// last, plus a second per MiB. A started frame holds memory that others
@@ -41,6 +39,10 @@ type Config struct {
 	// WriteTimeout is how long the client may leave the socket's buffer full
 	// before the connection is closed. Default 60 seconds.
 	WriteTimeout time.Duration
+	// SendBuffer and ReceiveBuffer are those of the sockets, in bytes
+	// (socket.send.buffer.bytes, socket.receive.buffer.bytes). Default, and
+	// with −1: the system's choice.
+	SendBuffer, ReceiveBuffer int
 	// Memory bounds the bytes of requests that are being read or handled.
 	// The servers of a node share one. Default: one of its own.
 	Memory *Memory
@@ -81,7 +83,10 @@ func (c *Config) setDefaults() error {
 	if c.Memory == nil {
 		c.Memory = NewMemory(defaultMemory)
 	}
-	if c.MaxFrame < 0 || c.MaxUnanswered < 0 || c.MaxConnections < 0 || c.MaxConnectionsPerIP < 0 {
+	if c.Connections == nil {
+		c.Connections = NewConnections(NoConnectionLimits())
+	}
+	if c.MaxFrame < 0 || c.MaxUnanswered < 0 {
 		return errors.New("limits of a server must not be negative")
 	}
 	if (len(c.Preface) > 0) != (c.Handover != nil) {

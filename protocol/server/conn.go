@@ -5,10 +5,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
-	"runtime/debug"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -97,6 +95,13 @@ func newConn(s *Server, id uint64, nc net.Conn) *Conn {
 		if raw, err := tcp.SyscallConn(); err == nil {
 			c.tcp, c.tcpRaw = tcp, raw
 		}
+		// Where the system wants none of it, its own choice stays.
+		if n := s.cfg.SendBuffer; n > 0 {
+			_ = tcp.SetWriteBuffer(n)
+		}
+		if n := s.cfg.ReceiveBuffer; n > 0 {
+			_ = tcp.SetReadBuffer(n)
+		}
 	}
 	c.lastActive.Store(time.Now().UnixNano())
 	return c
@@ -131,15 +136,26 @@ func (c *Conn) run(parent context.Context) {
 	}
 	cancel()
 	stop()
-	if e := c.log.Debug(); e.Enabled() {
-		e.Err(err).Msg("connection closed")
-	}
+	c.logEnd(err)
 	if !c.served && parent.Err() != nil {
 		reset(c.netConn)
 		return
 	}
 	_ = c.netConn.Close()
 }
+
+// logEnd says why the connection ended: aloud where the client sent what we can
+// not read, since nobody else would tell an operator of it.
+func (c *Conn) logEnd(err error) {
+	if errors.Is(err, errUnreadable) {
+		c.log.Warn().Err(err).Msg("connection closed: its client sends what cannot be read")
+	} else if e := c.log.Debug(); e.Enabled() {
+		e.Err(err).Msg("connection closed")
+	}
+}
+
+// errUnreadable is what a client sent that is no request we serve.
+var errUnreadable = errors.New("unreadable request")
 
 // reset closes a connection that the stop of the server ends before anything has
 // been answered on it. Clients take an orderly end before the first answer for a
@@ -160,14 +176,8 @@ func isGone(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &netErr)
 }
 
-// read reads and handles requests until the connection ends. A panic ends it
-// too: nothing that a client sends takes others down.
-func (c *Conn) read(ctx context.Context, cancel context.CancelFunc) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = c.panicked(p)
-		}
-	}()
+// read reads and handles requests until the connection ends.
+func (c *Conn) read(ctx context.Context, cancel context.CancelFunc) error {
 	if other, err := c.startsWithPreface(ctx); err != nil {
 		return err
 	} else if other {
@@ -230,9 +240,3 @@ type bufferedConn struct {
 }
 
 func (b *bufferedConn) Read(p []byte) (int, error) { return b.reader.Read(p) }
-
-// panicked logs a recovered panic as the bug that it is.
-func (c *Conn) panicked(p any) error {
-	c.log.Error().Str("panic", fmt.Sprint(p)).Bytes("stack", debug.Stack()).Msg("bug: a connection's goroutine panicked")
-	return fmt.Errorf("panic: %v", p)
-}

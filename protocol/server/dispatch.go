@@ -2,18 +2,19 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/klamm/klamm/protocol"
 )
 
 var (
-	errUnsupported = errors.New("api or version is not served")
-	errDecode      = errors.New("request cannot be decoded")
+	errUnsupported = fmt.Errorf("%w: api or version is not served", errUnreadable)
+	errDecode      = fmt.Errorf("%w: it cannot be decoded", errUnreadable)
 )
 
 // dispatch handles the request in a frame and sees to its answer. An error
@@ -23,7 +24,7 @@ func (c *Conn) dispatch(ctx context.Context, cancel context.CancelFunc, bytes []
 	c.lastActive.Store(now.UnixNano())
 	h, body, err := protocol.ParseRequestHeader(bytes)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", errDecode, err)
 	}
 	api := c.server.api(h.Key)
 	if api == nil {
@@ -59,7 +60,7 @@ func (c *Conn) dispatch(ctx context.Context, cancel context.CancelFunc, bytes []
 			return err
 		}
 	}
-	p.answer = api.Handle(ctx, req)
+	p.answer = c.handle(ctx, api, req)
 	if err := c.answer(ctx, cancel, &p); err != nil {
 		return err
 	}
@@ -71,9 +72,13 @@ func (c *Conn) dispatch(ctx context.Context, cancel context.CancelFunc, bytes []
 	return nil
 }
 
+// newRequest makes the struct of a request; a test has one that panics.
+var newRequest = kmsg.RequestForKey
+
 // decode reads the body into req.Body. held is what it took of the budget for
 // decoding; the caller gives it back, after an error too.
 func (c *Conn) decode(ctx context.Context, req *Request, body []byte) (held int64, err error) {
+	defer c.decoderPanicked(req, &err)
 	if len(body) > freeStructure {
 		n, ok := structureSize(req.Key, req.Version, body)
 		if !ok || n > maxStructure {
@@ -85,12 +90,40 @@ func (c *Conn) decode(ctx context.Context, req *Request, body []byte) (held int6
 			}
 		}
 	}
-	req.Body = kmsg.RequestForKey(req.Key)
+	req.Body = newRequest(req.Key)
 	req.Body.SetVersion(req.Version)
 	if err := req.Body.ReadFrom(body); err != nil {
 		return held, fmt.Errorf("%w: key %d version %d: %w", errDecode, req.Key, req.Version, err)
 	}
 	return held, nil
+}
+
+// decoderPanicked is deferred by decode. The bytes are the client's and the
+// decoder holds nothing of ours, so the connection alone ends.
+func (c *Conn) decoderPanicked(req *Request, err *error) {
+	if p := recover(); p != nil {
+		c.log.Error().Int16("api_key", req.Key).Int16("api_version", req.Version).Str("panic", fmt.Sprint(p)).
+			Bytes("stack", debug.Stack()).Msg("bug: decoding a request panicked")
+		*err = fmt.Errorf("%w: key %d version %d: panic: %v", errDecode, req.Key, req.Version, p)
+	}
+}
+
+// handle calls the handler. It may hold locks and have changed half of
+// something: a panic ends the process, and says before what was asked.
+func (c *Conn) handle(ctx context.Context, api *API, req *Request) Answer {
+	panics := true
+	defer c.blame(req.Key, req.Version, &panics)
+	a := api.Handle(ctx, req)
+	panics = false
+	return a
+}
+
+// blame is deferred where a panic ends the process.
+func (c *Conn) blame(key, version int16, panics *bool) {
+	if *panics {
+		c.log.WithLevel(zerolog.FatalLevel).Int16("api_key", key).Int16("api_version", version).
+			Msg("bug: a request's handler panicked, the process ends")
+	}
 }
 
 // tooNewAPIVersions answers an ApiVersions request of a version that is not

@@ -20,17 +20,22 @@
 // A frame that cannot be decoded, an unknown key or version closes the
 // connection, but only after the answers owed before it. A client that hangs up
 // ends its context: parked answers return at once and are dropped. When the
-// context of Serve ends they return as well and are written. A panic in a
-// connection's goroutines is logged as the bug that it is and ends that
-// connection alone.
+// context of Serve ends they return as well and are written.
+//
+// Panics have one rule: decoding works on nothing but the client's bytes, so a
+// panic there is logged as the bug that it is and ends the connection. Anywhere
+// else, in a handler, in its Wait, in a write, something of ours may be half done
+// and a lock held: nothing recovers, the process ends, and the next start recovers
+// what is on disk as after a kill. Bytes that only a handler reads (batches,
+// subscriptions) must not panic; they are fuzzed.
 //
 // Limits: frame size, structure and memory (structure.go, memory.go), unanswered
-// requests, connections, time per frame, per write and idle (config.go). Against
-// Kafka: connections beyond the limit are closed, not left waiting; a frame
-// that stalls half way and a client that never reads are closed in a minute, not
-// after connections.max.idle.ms; non-record bytes of a request end at 8 MiB; a
-// null where an array may not be null is read as empty, since kmsg does not tell
-// the two apart.
+// requests, connections and their rate (connections.go), time per frame, per write
+// and idle (config.go). Against Kafka: connections beyond max.connections are
+// closed, not left waiting; a frame that stalls half way and a client that never
+// reads are closed in a minute, not after connections.max.idle.ms; non-record
+// bytes of a request end at 8 MiB; a null where an array may not be null is read
+// as empty, since kmsg does not tell the two apart.
 //
 // Start reading at conn.go, then dispatch.go.
 package server

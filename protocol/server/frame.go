@@ -14,8 +14,11 @@ import (
 // decoded where it lies.
 const smallFrame = 4 << 10
 
+// never is a timeout beyond any life of a connection.
+const never = 100 * 365 * 24 * time.Hour
+
 var (
-	errFrameSize = errors.New("frame size is out of range")
+	errFrameSize = fmt.Errorf("%w: its size is out of range", errUnreadable)
 	errIdle      = errors.New("connection was idle")
 )
 
@@ -178,6 +181,9 @@ func (c *Conn) readInSteps(ctx context.Context, f *frame, n, first int) error {
 // counted from the last read or write, but never while an answer is due.
 func (c *Conn) awaitByte(ctx context.Context) error {
 	idle := c.server.cfg.IdleTimeout
+	if idle < 0 {
+		idle = never
+	}
 	for c.reader.Buffered() == 0 {
 		// The deadline is set when it was used up or replaced, not per frame.
 		if !c.idleArmed {

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -9,8 +8,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/rs/zerolog"
 )
 
 // When the client hangs up the context of its parked answers ends, and every
@@ -109,47 +106,6 @@ func TestStopResetsWhoWasNotServed(t *testing.T) {
 	}
 	if _, err := served.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("served: %v", err)
-	}
-}
-
-// A panic is logged and ends its connection only.
-func TestPanic(t *testing.T) {
-	var logged bytes.Buffer
-	s, err := New(Config{}, []API{metadata(func(_ context.Context, req *Request) Answer {
-		switch req.CorrelationID {
-		case 1:
-			panic("in a handler")
-		case 2:
-			return Answer{Wait: func(context.Context) Answer { panic("in a wait") }}
-		case 3:
-			return Answer{} // says nothing: a bug of the handler
-		}
-		return empty(context.Background(), req)
-	})}, zerolog.New(zerolog.SyncWriter(&logged)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	served := make(chan error)
-	go func() { served <- s.Serve(ctx, ln) }()
-	other := connect(t, ln.Addr().String())
-	for id := int32(1); id <= 3; id++ {
-		p := connect(t, ln.Addr().String())
-		p.send(id, metadataRequest())
-		p.expectClosed()
-		other.send(9, metadataRequest())
-		other.expect(9)
-	}
-	cancel()
-	if err := <-served; err != nil {
-		t.Fatal(err)
-	}
-	if n := bytes.Count(logged.Bytes(), []byte(`"level":"error"`)); n != 3 || !bytes.Contains(logged.Bytes(), []byte("in a wait")) {
-		t.Errorf("log: %s", &logged)
 	}
 }
 

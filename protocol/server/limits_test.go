@@ -287,24 +287,3 @@ func TestDecodedPerByte(t *testing.T) {
 		}
 	}
 }
-
-func TestMaxConnections(t *testing.T) {
-	for name, cfg := range map[string]Config{"all": {MaxConnections: 2}, "per IP": {MaxConnectionsPerIP: 2}} {
-		t.Run(name, func(t *testing.T) {
-			s, addr := start(t, cfg, metadata(empty))
-			a, b := connect(t, addr), connect(t, addr)
-			for i, p := range []*peer{a, b} {
-				p.send(int32(i), metadataRequest())
-				p.expect(int32(i))
-			}
-			connect(t, addr).expectClosed()
-			_ = a.Close()
-			for s.Connections() > 1 {
-				time.Sleep(time.Millisecond)
-			}
-			c := connect(t, addr)
-			c.send(1, metadataRequest())
-			c.expect(1)
-		})
-	}
-}

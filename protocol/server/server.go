@@ -29,11 +29,6 @@ type Server struct {
 	listed []VersionRange
 
 	lastID atomic.Uint64
-
-	// mu guards what follows.
-	mu    sync.Mutex
-	open  int
-	perIP map[string]int
 }
 
 // New returns a server of the APIs. It starts nothing.
@@ -42,10 +37,10 @@ func New(cfg Config, apis []API, log zerolog.Logger) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		cfg:   cfg,
-		log:   log.With().Str("component", "server").Str("listener", cfg.Listener).Logger(),
-		perIP: make(map[string]int),
+		cfg: cfg,
+		log: log.With().Str("component", "server").Str("listener", cfg.Listener).Logger(),
 	}
+	s.cfg.Connections.serve(cfg.Listener)
 	for _, api := range slices.SortedFunc(slices.Values(apis), func(a, b API) int { return int(a.Key) - int(b.Key) }) {
 		if err := s.addAPI(api); err != nil {
 			return nil, err
@@ -119,15 +114,19 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 			}
 			continue
 		}
-		ip, ok := s.admit(nc)
-		if !ok {
-			s.log.Debug().Str("ip", ip).Msg("connection refused: too many are open")
+		if s.cfg.Connections.awaitTurn(ctx, s.cfg.Listener) != nil {
+			reset(nc)
+			return nil
+		}
+		c := newConn(s, s.lastID.Add(1), nc)
+		if !s.cfg.Connections.admit(c) {
+			s.log.Warn().Stringer("remote", nc.RemoteAddr()).Msg("connection refused: too many are open")
 			_ = nc.Close()
 			continue
 		}
 		conns.Go(func() {
-			defer s.leave(ip)
-			newConn(s, s.lastID.Add(1), nc).run(ctx)
+			defer s.cfg.Connections.leave(c)
+			c.run(ctx)
 		})
 	}
 }
@@ -135,34 +134,5 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 // acceptPause keeps a failing accept from spinning.
 const acceptPause = 100 * time.Millisecond
 
-// admit counts a new connection, unless that is one too many.
-func (s *Server) admit(nc net.Conn) (ip string, ok bool) {
-	if addr, isTCP := nc.RemoteAddr().(*net.TCPAddr); isTCP {
-		ip = addr.IP.String()
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.cfg.MaxConnections > 0 && s.open >= s.cfg.MaxConnections ||
-		s.cfg.MaxConnectionsPerIP > 0 && s.perIP[ip] >= s.cfg.MaxConnectionsPerIP {
-		return ip, false
-	}
-	s.open++
-	s.perIP[ip]++
-	return ip, true
-}
-
-func (s *Server) leave(ip string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.open--
-	if s.perIP[ip]--; s.perIP[ip] == 0 {
-		delete(s.perIP, ip)
-	}
-}
-
-// Connections is the number of connections that are open.
-func (s *Server) Connections() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.open
-}
+// Connections is the number of the listener's connections that are open.
+func (s *Server) Connections() int { return s.cfg.Connections.of(s.cfg.Listener) }

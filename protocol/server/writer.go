@@ -46,23 +46,26 @@ func (c *Conn) runWriter(ctx context.Context, cancel context.CancelFunc) {
 }
 
 // complete waits for the answer and writes it, unless nobody reads it.
-func (c *Conn) complete(ctx context.Context, p *pending, broken bool) (err error) {
-	defer func() {
-		p.answer.release()
-		if v := recover(); v != nil {
-			err = c.panicked(v)
-		}
-	}()
-	waited := false
+func (c *Conn) complete(ctx context.Context, p *pending, broken bool) error {
+	defer p.answer.release()
+	waited := c.await(ctx, p)
+	if broken || waited && c.clientGone.Load() {
+		return nil
+	}
+	return c.write(ctx, p)
+}
+
+// await completes the answer, and tells whether there was anything to wait for.
+func (c *Conn) await(ctx context.Context, p *pending) (waited bool) {
+	panics := true
+	defer c.blame(p.key, p.version, &panics)
 	for p.answer.Wait != nil {
 		wait := p.answer.Wait
 		p.answer = wait(ctx)
 		waited = true
 	}
-	if broken || waited && c.clientGone.Load() {
-		return nil
-	}
-	return c.write(ctx, p)
+	panics = false
+	return waited
 }
 
 // write writes a complete answer and releases it.
