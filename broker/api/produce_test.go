@@ -264,6 +264,25 @@ func TestRecompress(t *testing.T) {
 	}
 }
 
+// TestRecompressLevel: batches are packed at the level that the topic says.
+func TestRecompressLevel(t *testing.T) {
+	w := newDataWorld(t)
+	sizes := make(map[string]int)
+	for name, level := range map[string]int{"fast": 1, "small": 9} {
+		config := worldConfig()
+		config.Recompress, config.Codec, config.Level = true, batch.CodecGzip, level
+		w.config[name] = config
+		w.topic(name, 1, 1)
+		if p := w.producedPartition(produceRequest(9, -1, name, builtBatch(2000, batch.Options{}))); p.ErrorCode != 0 {
+			t.Fatalf("answer %+v", p)
+		}
+		sizes[name] = w.fetchBatch(fetchRequest(12, name, 0)).Size()
+	}
+	if sizes["small"] >= sizes["fast"] {
+		t.Errorf("sizes %v", sizes)
+	}
+}
+
 // logFault is a log that can fail.
 type logFault struct {
 	replica.Log

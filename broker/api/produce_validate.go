@@ -59,7 +59,7 @@ func (run *produceRun) validate(e *produceEntry, now time.Time) error {
 const maxRecompressBytes = 256 << 20
 
 func (e *produceEntry) recompress(config *replica.TopicConfig) error {
-	b, err := batch.Recompress(e.batch, config.Codec, maxRecompressBytes)
+	b, err := batch.Recompress(e.batch, config.Codec, config.Level, maxRecompressBytes)
 	if err != nil {
 		return err
 	}

@@ -86,7 +86,7 @@ func (b *Builder) Size() int { return len(b.buf) }
 func (b *Builder) Build() (Batch, error) {
 	out := Batch(b.buf)
 	if b.opts.Codec != CodecNone {
-		packed, err := Compress(b.opts.Codec, make([]byte, HeaderSize, HeaderSize+len(b.buf)/2), b.buf[HeaderSize:])
+		packed, err := Compress(b.opts.Codec, b.opts.Codec.DefaultLevel(), make([]byte, HeaderSize, HeaderSize+len(b.buf)/2), b.buf[HeaderSize:])
 		if err != nil {
 			return nil, err
 		}

@@ -158,7 +158,7 @@ func TestDecompressRefuses(t *testing.T) {
 		})
 	}
 	for _, codec := range codecs[1:] {
-		packed, err := Compress(codec, nil, text)
+		packed, err := Compress(codec, codec.DefaultLevel(), nil, text)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -50,7 +50,7 @@ func FuzzValidate(f *testing.F) {
 
 func fuzzCodec(f *testing.F, codec Codec, seeds ...[]byte) {
 	for _, plain := range [][]byte{nil, payload(50), payload(70_000), bytes.Repeat([]byte("a"), 200_000)} {
-		packed, err := Compress(codec, nil, plain)
+		packed, err := Compress(codec, codec.DefaultLevel(), nil, plain)
 		if err != nil {
 			f.Fatal(err)
 		}

@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// Recompress returns the batch with its records in another codec, in a buffer of
-// its own. The header is kept but for length, codec and CRC: the records have
+// Recompress returns the batch with its records in another codec, at a level as
+// Compress takes it, in a buffer of its own. The header is kept but for length, codec and CRC: the records have
 // been validated and stay what they are, byte for byte.
-func Recompress(b Batch, codec Codec, limit int64) (Batch, error) {
+func Recompress(b Batch, codec Codec, level int, limit int64) (Batch, error) {
 	plain := b.Records()
 	if b.Codec() != CodecNone {
 		var err error
@@ -18,7 +18,7 @@ func Recompress(b Batch, codec Codec, limit int64) (Batch, error) {
 	}
 	out := make([]byte, HeaderSize, HeaderSize+len(plain))
 	copy(out, b[:HeaderSize])
-	out, err := Compress(codec, out, plain)
+	out, err := Compress(codec, level, out, plain)
 	if err != nil {
 		return nil, fmt.Errorf("compress with %s: %w", codec, err)
 	}

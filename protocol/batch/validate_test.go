@@ -38,7 +38,7 @@ func build(t testing.TB, opts Options, records ...Record) Batch {
 // raw is a batch of records given as bytes.
 func raw(t testing.TB, codec Codec, count int32, records []byte) Batch {
 	t.Helper()
-	packed, err := Compress(codec, make([]byte, HeaderSize), records)
+	packed, err := Compress(codec, codec.DefaultLevel(), make([]byte, HeaderSize), records)
 	if err != nil {
 		t.Fatal(err)
 	}
