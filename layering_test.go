@@ -22,6 +22,7 @@ const module = "github.com/klamm/klamm/"
 var layers = [][]string{
 	{"protocol", "config/properties"},
 	{"config", "raftlog", "storage"},
+	{"metadata/feature"},
 	{"metadata/record"},
 	{"metadata"},
 	{"metadata/snapshot"},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/klamm/klamm/metadata/feature"
 	"github.com/klamm/klamm/metadata/record"
 	"github.com/klamm/klamm/protocol"
 )
@@ -190,7 +191,7 @@ func TestStaleBatchIsSkipped(t *testing.T) {
 		w := newWorld(t, testConfig())
 		defer w.stop()
 		w.log.Depose(2)
-		w.log.Append(record.EncodeBatch([]record.Record{&record.Topic{Name: "old", TopicID: protocol.UUID{9}}}, 0, 1, 0))
+		w.log.Append(record.EncodeBatch([]record.Record{&record.Topic{Name: "old", TopicID: protocol.UUID{9}}}, feature.Latest, 0, 1, 0))
 		w.log.Lead()
 		synctest.Wait()
 		if _, ok := w.machine.Image().Topic("old"); ok {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/klamm/klamm/controller/decide"
+	"github.com/klamm/klamm/metadata/feature"
 	"github.com/klamm/klamm/metadata/record"
 	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/protocol/batch"
@@ -35,9 +36,7 @@ func TestFirstBatchesAreKafkas(t *testing.T) {
 		t.Errorf("LeaderChange:\n% x\nKafka's:\n% x", ours, first)
 	}
 
-	name := "Bootstrap records"
-	records := append([]record.Record{&record.BeginTransaction{Name: &name}}, decide.Bootstrap(nil, decide.Env{})...)
-	ours = record.EncodeBatch(append(records, &record.EndTransaction{}), second.BaseOffset(), 1, second.MaxTimestamp())
+	ours = record.EncodeBatch(decide.Bootstrap(nil, decide.Env{}), feature.Latest, second.BaseOffset(), 1, second.MaxTimestamp())
 	if !bytes.Equal(ours, second) {
 		t.Errorf("bootstrap records:\n% x\nKafka's:\n% x", ours, second)
 	}

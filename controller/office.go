@@ -7,6 +7,7 @@ import (
 
 	"github.com/klamm/klamm/controller/decide"
 	"github.com/klamm/klamm/metadata"
+	"github.com/klamm/klamm/metadata/feature"
 	"github.com/klamm/klamm/metadata/record"
 	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/raftlog"
@@ -68,7 +69,7 @@ func newOffice(ctx context.Context, c *Controller, leadership raftlog.Leadership
 
 // write appends one record outside of any round and waits for it.
 func (o *office) write(rec record.Record) (int64, error) {
-	p := proposal{records: []record.Record{rec}}
+	p := proposal{level: o.c.images.Image().Level(), records: []record.Record{rec}}
 	offset, err := o.c.log.Propose(o.ctx, o.epoch, p.encode(o.epoch, time.Now()))
 	if err == nil && offset == raftlog.Skipped {
 		err = protocol.ErrNotController
@@ -95,27 +96,31 @@ func (o *office) end() {
 // activation are the office's own first ops.
 func (o *office) activation() []*op {
 	var ops []*op
-	if _, ok := o.base.Feature(metadata.MetadataVersion); !ok {
+	if _, ok := o.base.Feature(feature.MetadataVersion); !ok {
 		ops = append(ops, o.ownOp("Bootstrap records", func() []record.Record {
-			name := "Bootstrap records"
-			records := []record.Record{&record.BeginTransaction{Name: &name}}
-			records = append(records, decide.Bootstrap(o.c.cfg.Bootstrap, o.c.cfg.Env)...)
-			return append(records, &record.EndTransaction{})
+			return decide.Bootstrap(o.c.cfg.Bootstrap, o.c.cfg.Env)
 		}))
 	}
-	if reg := o.c.cfg.Registration; reg != nil {
-		ops = append(ops, o.ownOp("ControllerRegistration", func() []record.Record {
-			if known, ok := o.pending.Controller(protocol.NodeID(reg.ControllerID)); ok && known.IncarnationID == reg.IncarnationID {
-				return nil
-			}
-			records, err := decide.RegisterController(o.pending, reg)
-			if err != nil {
-				panic(fmt.Sprintf("controller: own registration is refused: %v", err))
-			}
-			return records
-		}))
+	return append(ops, o.registration()...)
+}
+
+// registration is the op that registers this controller, where it has to.
+func (o *office) registration() []*op {
+	reg := o.c.cfg.Registration
+	if reg == nil {
+		return nil
 	}
-	return ops
+	return []*op{o.ownOp("ControllerRegistration", func() []record.Record {
+		known, ok := o.pending.Controller(protocol.NodeID(reg.ControllerID))
+		if ok && known.IncarnationID == reg.IncarnationID || !o.pending.Level().HasControllerRegistration() {
+			return nil
+		}
+		records, err := decide.RegisterController(o.pending, reg)
+		if err != nil {
+			panic(fmt.Sprintf("controller: own registration is refused: %v", err))
+		}
+		return records
+	})}
 }
 
 // ownOp is an op that nobody waits for.
@@ -169,8 +174,12 @@ func (o *office) decideOp(r *round, delta *metadata.Delta, op *op) {
 	d, err := o.ask(op, now)
 	var sizes []int
 	var total int
+	level := o.pending.Level()
 	if err == nil {
-		sizes, total, err = r.measure(d.records)
+		for i, rec := range d.records {
+			d.records[i] = record.Fit(rec, level)
+		}
+		sizes, total, err = r.measure(op, level, d.records)
 	}
 	if op.failed = err; err != nil || len(d.records) == 0 {
 		if r.empty() {
@@ -181,7 +190,7 @@ func (o *office) decideOp(r *round, delta *metadata.Delta, op *op) {
 		return
 	}
 	first := r.next
-	r.add(op, d.records, sizes, total)
+	r.add(op, level, d.records, sizes, total)
 	for _, rec := range d.records {
 		if err := delta.Replay(rec); err != nil {
 			// The log must not get what no node could replay.
@@ -221,11 +230,16 @@ func (o *office) settle(result outcome) error {
 	done := o.round.empty()
 	if done {
 		o.round = nil
+		before := o.base.Level()
 		o.base = o.c.images.Image()
 		if o.base.Offset() != o.pending.Offset() {
 			panic(fmt.Sprintf("controller: the image is at %d after the batch up to %d", o.base.Offset(), o.pending.Offset()))
 		}
 		o.pending = o.base
+		if o.base.Level() > before {
+			// The higher level may have registrations of controllers.
+			o.c.submitOwn(o.registration())
+		}
 	}
 	for _, op := range p.ops {
 		op.finish(op.failed)

@@ -3,6 +3,7 @@ package controller
 import (
 	"time"
 
+	"github.com/klamm/klamm/metadata/feature"
 	"github.com/klamm/klamm/metadata/record"
 	"github.com/klamm/klamm/protocol"
 )
@@ -29,45 +30,52 @@ type round struct {
 
 // proposal is one batch and who waits for it.
 type proposal struct {
-	first   int64 // offset that its first record gets
+	first   int64         // offset that its first record gets
+	level   feature.Level // of metadata.version, for all of its records
 	records []record.Record
 	bytes   int
 	ops     []*op // answered when it is committed
 }
 
-func (p *proposal) takes(records, bytes int) bool {
-	return len(p.records)+records <= maxBatchRecords && p.bytes+bytes <= maxBatchBytes
+func (p *proposal) takes(level feature.Level, records, bytes int) bool {
+	return p.level == level && len(p.records)+records <= maxBatchRecords && p.bytes+bytes <= maxBatchBytes
 }
 
 // full tells that no further op should be decided in this round.
 func (r *round) full() bool {
-	return len(r.batches) > 1 || r.sealed || len(r.batches) == 1 && !r.last().takes(1, recordOverhead)
+	return len(r.batches) > 1 || r.sealed || len(r.batches) == 1 && !r.last().takes(r.last().level, 1, recordOverhead)
 }
 
 func (r *round) empty() bool { return len(r.batches) == 0 }
 
 func (r *round) last() *proposal { return r.batches[len(r.batches)-1] }
 
+var errTooLarge = protocol.Errorf(protocol.ErrPolicyViolation, "Unable to perform excessively large batch operation.")
+
 // measure returns the sizes of records in a batch and their sum, or an error for
-// the client where one of them does not even fit alone.
-func (r *round) measure(records []record.Record) (sizes []int, total int, err error) {
+// the client where one of them does not even fit alone, or all of them are too
+// many for a batch and need to be atomic at a level without transactions.
+func (r *round) measure(o *op, level feature.Level, records []record.Record) (sizes []int, total int, err error) {
 	sizes = make([]int, len(records))
 	for i, rec := range records {
-		r.scratch = record.AppendFrame(r.scratch[:0], rec)
+		r.scratch = record.AppendFrame(r.scratch[:0], rec, level)
 		sizes[i] = len(r.scratch) + recordOverhead
 		if sizes[i] > maxBatchBytes {
-			return nil, 0, protocol.Errorf(protocol.ErrPolicyViolation, "Unable to perform excessively large batch operation.")
+			return nil, 0, errTooLarge
 		}
 		total += sizes[i]
+	}
+	if o.atomic && !level.HasTransactions() && (len(records) > maxBatchRecords || total > maxBatchBytes) {
+		return nil, 0, errTooLarge
 	}
 	return sizes, total, nil
 }
 
 // add takes an op's records in, at least one, with what measure said of them;
 // the op is answered with the last.
-func (r *round) add(o *op, records []record.Record, sizes []int, total int) {
+func (r *round) add(o *op, level feature.Level, records []record.Record, sizes []int, total int) {
 	switch {
-	case !o.atomic || !r.empty() && r.last().takes(len(records), total):
+	case !o.atomic || !r.empty() && r.last().takes(level, len(records), total):
 	case len(records) <= maxBatchRecords && total <= maxBatchBytes:
 		r.sealed = true
 	default:
@@ -80,14 +88,14 @@ func (r *round) add(o *op, records []record.Record, sizes []int, total int) {
 		defer func() { r.sealed = true }()
 	}
 	for i, rec := range records {
-		r.push(rec, sizes[i])
+		r.push(level, rec, sizes[i])
 	}
 	r.last().ops = append(r.last().ops, o)
 }
 
-func (r *round) push(rec record.Record, bytes int) {
-	if r.empty() || r.sealed || !r.last().takes(1, bytes) {
-		r.batches = append(r.batches, &proposal{first: r.next})
+func (r *round) push(level feature.Level, rec record.Record, bytes int) {
+	if r.empty() || r.sealed || !r.last().takes(level, 1, bytes) {
+		r.batches = append(r.batches, &proposal{first: r.next, level: level})
 		r.sealed = false
 	}
 	p := r.last()
@@ -102,5 +110,5 @@ func (r *round) follow(o *op) { r.last().ops = append(r.last().ops, o) }
 // encode is the batch as it goes to the log. The state machine gives it its
 // base offset.
 func (p *proposal) encode(epoch protocol.ControllerEpoch, now time.Time) []byte {
-	return record.EncodeBatch(p.records, 0, epoch, now.UnixMilli())
+	return record.EncodeBatch(p.records, p.level, 0, epoch, now.UnixMilli())
 }

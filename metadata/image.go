@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/klamm/klamm/metadata/feature"
 	"github.com/klamm/klamm/metadata/record"
 	"github.com/klamm/klamm/protocol"
 )
@@ -268,6 +269,16 @@ func (img *Image) ConfigResources() iter.Seq[Resource] {
 func (img *Image) Feature(name string) (int16, bool) {
 	e, ok := img.features.get(featureEntry{name: name})
 	return e.level, ok
+}
+
+// Level is the finalized level of metadata.version: what may be written. A log
+// that does not begin with it yet may begin with the latest.
+func (img *Image) Level() feature.Level {
+	level, ok := img.Feature(feature.MetadataVersion)
+	if !ok {
+		return feature.Latest
+	}
+	return feature.Level(level)
 }
 
 // Features yields the finalized features by name.

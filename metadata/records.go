@@ -5,13 +5,10 @@ import (
 	"encoding/hex"
 	"iter"
 
+	"github.com/klamm/klamm/metadata/feature"
 	"github.com/klamm/klamm/metadata/record"
 	"github.com/klamm/klamm/protocol"
 )
-
-// MetadataVersion is the feature whose level is the first record of every log
-// and snapshot.
-const MetadataVersion = "metadata.version"
 
 // Records yields the records that rebuild the image from Empty, in the order of
 // Kafka's snapshots: features (metadata.version first), brokers, controllers,
@@ -26,13 +23,13 @@ func (img *Image) Records() iter.Seq[record.Record] {
 }
 
 func (img *Image) featureRecords(yield func(record.Record) bool) bool {
-	if level, ok := img.Feature(MetadataVersion); ok {
-		if !yield(&record.FeatureLevel{Name: MetadataVersion, Level: level}) {
+	if level, ok := img.Feature(feature.MetadataVersion); ok {
+		if !yield(&record.FeatureLevel{Name: feature.MetadataVersion, Level: level}) {
 			return false
 		}
 	}
 	for name, level := range img.Features() {
-		if name != MetadataVersion && !yield(&record.FeatureLevel{Name: name, Level: level}) {
+		if name != feature.MetadataVersion && !yield(&record.FeatureLevel{Name: name, Level: level}) {
 			return false
 		}
 	}
@@ -127,7 +124,7 @@ func (img *Image) Digest() string {
 	hash := sha256.New()
 	var frame []byte
 	for rec := range img.Records() {
-		frame = record.AppendFrame(frame[:0], rec)
+		frame = record.AppendFrame(frame[:0], rec, feature.Latest)
 		hash.Write(frame) // a hash never returns an error
 	}
 	return hex.EncodeToString(hash.Sum(nil)[:16])

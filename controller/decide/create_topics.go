@@ -215,7 +215,7 @@ func living(img *metadata.Image, replicas []protocol.NodeID) []protocol.NodeID {
 func defaultDir(img *metadata.Image, id protocol.NodeID) protocol.UUID {
 	b, ok := img.Broker(id)
 	switch {
-	case !ok || len(b.LogDirs) == 0:
+	case !ok || len(b.LogDirs) == 0 || !img.Level().HasDirectories():
 		return protocol.MigratingDir
 	case len(b.LogDirs) == 1:
 		return b.LogDirs[0]

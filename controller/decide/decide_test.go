@@ -13,6 +13,7 @@ import (
 
 	"github.com/klamm/klamm/config"
 	"github.com/klamm/klamm/metadata"
+	"github.com/klamm/klamm/metadata/feature"
 	"github.com/klamm/klamm/metadata/record"
 	"github.com/klamm/klamm/protocol"
 )
@@ -70,9 +71,9 @@ func (c *cluster) run(t *testing.T, d *datadriven.TestData) string {
 		c.env.ReplicationFactor = int16(replicas)
 		d.MaybeScanArgs(t, "delete", &c.env.DeleteTopics)
 	case "bootstrap":
-		c.apply(Bootstrap(nil, c.env))
+		c.bootstrap(t, d)
 	case "start": // a new cluster with so many living brokers
-		c.apply(Bootstrap(nil, c.env))
+		c.bootstrap(t, d)
 		brokers := 0
 		d.MaybeScanArgs(t, "brokers", &brokers)
 		for id := range brokers {
@@ -116,10 +117,27 @@ func (c *cluster) run(t *testing.T, d *datadriven.TestData) string {
 	return c.out.String()
 }
 
-// apply prints the records and replays them.
+// bootstrap begins a cluster, of the latest release or of level=N, without the
+// transaction around it.
+func (c *cluster) bootstrap(t *testing.T, d *datadriven.TestData) {
+	var formatted []record.Record
+	if d.HasArg("level") {
+		level := 0
+		d.ScanArgs(t, "level", &level)
+		formatted = append(formatted, &record.FeatureLevel{Name: feature.MetadataVersion, Level: int16(level)})
+	}
+	records := Bootstrap(formatted, c.env)
+	if _, ok := records[0].(*record.BeginTransaction); ok {
+		records = records[1 : len(records)-1]
+	}
+	c.apply(records)
+}
+
+// apply prints the records as they are read from the log, and replays them.
 func (c *cluster) apply(records []record.Record) {
 	delta := metadata.NewDelta(c.img)
 	for _, rec := range records {
+		rec = record.Fit(rec, c.img.Level())
 		fmt.Fprintln(&c.out, c.format(rec))
 		if err := delta.Replay(rec); err != nil {
 			fmt.Fprintln(&c.out, "REPLAY FAILED:", err)
@@ -192,7 +210,7 @@ func (c *cluster) register(t *testing.T, d *datadriven.TestData) {
 	if d.HasArg("no-session") {
 		c.sessions[req.BrokerID] = false
 	}
-	features := []string{"metadata.version:7:33", featureELR + ":0:1", "group.version:0:1", "share.version:0:2", "streams.version:0:1", "transaction.version:0:2"}
+	features := []string{"metadata.version:7:33", feature.ELR + ":0:1", "group.version:0:1", "share.version:0:2", "streams.version:0:1", "transaction.version:0:2"}
 	if arg, ok := d.Arg("features"); ok {
 		features = arg.Vals
 	}

@@ -6,11 +6,9 @@ import (
 	"github.com/klamm/klamm/config"
 	"github.com/klamm/klamm/controller/placement"
 	"github.com/klamm/klamm/metadata"
+	"github.com/klamm/klamm/metadata/feature"
 	"github.com/klamm/klamm/protocol"
 )
-
-// Features whose finalized level decisions depend on.
-const featureELR = "eligible.leader.replicas.version"
 
 // minISRKey is a topic's and, for its default, a broker's config key.
 const minISRKey = "min.insync.replicas"
@@ -76,7 +74,7 @@ func topicValue(img *metadata.Image, env Env, topic, name string) config.Value {
 // elrEnabled tells whether members that leave the ISR below its minimum are
 // kept as eligible leaders (KIP-966).
 func elrEnabled(img *metadata.Image) bool {
-	level, _ := img.Feature(featureELR)
+	level, _ := img.Feature(feature.ELR)
 	return level >= 1
 }
 

@@ -38,7 +38,7 @@ func Heartbeat(img *metadata.Image, req *kmsg.BrokerHeartbeatRequest, progress P
 	resp := kmsg.NewPtrBrokerHeartbeatResponse()
 	resp.IsCaughtUp = req.CurrentMetadataOffset >= progress.Registered
 	resp.IsFenced = b.Fenced
-	records := cordon(b, req)
+	records := cordon(img, b, req)
 
 	switch {
 	case b.Fenced && req.WantShutdown:
@@ -77,8 +77,8 @@ func Heartbeat(img *metadata.Image, req *kmsg.BrokerHeartbeatRequest, progress P
 }
 
 // cordon takes note of directories that get no new replicas (Kafka 4.3).
-func cordon(b *metadata.Broker, req *kmsg.BrokerHeartbeatRequest) []record.Record {
-	if req.Version < 2 || req.CordonedLogDirs == nil {
+func cordon(img *metadata.Image, b *metadata.Broker, req *kmsg.BrokerHeartbeatRequest) []record.Record {
+	if req.Version < 2 || req.CordonedLogDirs == nil || !img.Level().HasCordonedDirs() {
 		return nil
 	}
 	dirs := uuids(req.CordonedLogDirs)

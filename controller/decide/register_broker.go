@@ -6,6 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/klamm/klamm/metadata"
+	"github.com/klamm/klamm/metadata/feature"
 	"github.com/klamm/klamm/metadata/record"
 	"github.com/klamm/klamm/protocol"
 )
@@ -107,8 +108,8 @@ func reservedDir(dir protocol.UUID) bool {
 func checkFeatures(img *metadata.Image, features []record.FeatureRange) error {
 	check := func(name string, least, most int16) error {
 		level, ok := img.Feature(name)
-		if !ok && name == metadata.MetadataVersion {
-			level = minMetadataVersion
+		if !ok && name == feature.MetadataVersion {
+			level = int16(feature.Oldest)
 		}
 		if level < least || level > most {
 			return protocol.Errorf(protocol.ErrUnsupportedVersion,
@@ -124,9 +125,9 @@ func checkFeatures(img *metadata.Image, features []record.FeatureRange) error {
 			return err
 		}
 	}
-	if !named[metadata.MetadataVersion] {
+	if !named[feature.MetadataVersion] {
 		return protocol.Errorf(protocol.ErrInvalidRegistration,
-			"Request features do not contain '%s'", metadata.MetadataVersion)
+			"Request features do not contain '%s'", feature.MetadataVersion)
 	}
 	// Of a feature that it does not name a broker knows nothing at all.
 	for name := range img.Features() {
@@ -138,9 +139,6 @@ func checkFeatures(img *metadata.Image, features []record.FeatureRange) error {
 	}
 	return nil
 }
-
-// minMetadataVersion is 3.3-IV3, the lowest level of Kafka 4.
-const minMetadataVersion int16 = 7
 
 func brokerFeatures(from []kmsg.BrokerRegistrationRequestFeature) []record.FeatureRange {
 	to := make([]record.FeatureRange, len(from))

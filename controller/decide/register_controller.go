@@ -10,9 +10,12 @@ import (
 
 // RegisterController decides a controller's registration (KIP-919): where it
 // listens and which feature levels it supports.
-func RegisterController(_ *metadata.Image, req *kmsg.ControllerRegistrationRequest) ([]record.Record, error) {
+func RegisterController(img *metadata.Image, req *kmsg.ControllerRegistrationRequest) ([]record.Record, error) {
 	if req.ControllerID < 0 {
 		return nil, protocol.Errorf(protocol.ErrInvalidRequest, "Controller id %d is negative", req.ControllerID)
+	}
+	if !img.Level().HasControllerRegistration() {
+		return nil, protocol.Errorf(protocol.ErrUnsupportedVersion, "The current MetadataVersion is too old to support controller registrations.")
 	}
 	reg := &record.RegisterController{
 		ControllerID:  protocol.NodeID(req.ControllerID),

@@ -1,33 +1,19 @@
 package decide
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"crypto/sha512"
-	"hash"
-
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/klamm/klamm/auth/scram"
 	"github.com/klamm/klamm/metadata"
 	"github.com/klamm/klamm/metadata/record"
 	"github.com/klamm/klamm/protocol"
-)
-
-// scramHashes are the mechanisms by their number on the wire.
-var scramHashes = map[int8]func() hash.Hash{1: sha256.New, 2: sha512.New}
-
-// A credential with fewer iterations is too easy to guess, with more too costly
-// to check.
-const (
-	minScramIterations = 4096
-	maxScramIterations = 16384
 )
 
 // AlterUserScramCredentials decides changes of credentials. Each user stands for
 // itself and may be named once. The request's salts are kept: the caller has
 // copied them out of the frame.
 func AlterUserScramCredentials(img *metadata.Image, req *kmsg.AlterUserSCRAMCredentialsRequest) ([]record.Record, *kmsg.AlterUserSCRAMCredentialsResponse) {
-	s := scramChanges{errs: make(map[string]error), records: make(map[string]record.Record)}
+	s := scramChanges{supported: img.Level().HasScram(), errs: make(map[string]error), records: make(map[string]record.Record)}
 	for _, d := range req.Deletions {
 		s.take(d.Name, func() (record.Record, error) {
 			if err := checkScram(d.Name, d.Mechanism); err != nil {
@@ -58,9 +44,10 @@ func AlterUserScramCredentials(img *metadata.Image, req *kmsg.AlterUserSCRAMCred
 
 // scramChanges collects one outcome per user.
 type scramChanges struct {
-	users   []string // in the order of their first mention
-	records map[string]record.Record
-	errs    map[string]error
+	supported bool     // by metadata.version
+	users     []string // in the order of their first mention
+	records   map[string]record.Record
+	errs      map[string]error
 }
 
 // take decides for a user. A second change of a user spoils the first, an error
@@ -74,6 +61,10 @@ func (s *scramChanges) take(user string, decide func() (record.Record, error)) {
 		return
 	}
 	s.users = append(s.users, user)
+	if !s.supported {
+		s.errs[user] = protocol.Errorf(protocol.ErrUnsupportedVersion, "The current metadata version does not support SCRAM")
+		return
+	}
 	s.records[user], s.errs[user] = decide()
 }
 
@@ -81,7 +72,7 @@ func checkScram(user string, mechanism int8) error {
 	if user == "" {
 		return protocol.Errorf(protocol.ErrUnacceptableCredential, "Username must not be empty")
 	}
-	if scramHashes[mechanism] == nil {
+	if !scram.Mechanism(mechanism).Valid() {
 		return protocol.Errorf(protocol.ErrUnsupportedSASLMechanism, "Unknown SCRAM mechanism")
 	}
 	return nil
@@ -93,23 +84,16 @@ func scramCredential(u kmsg.AlterUserSCRAMCredentialsRequestUpsertion) (record.R
 		return nil, err
 	}
 	switch {
-	case u.Iterations < minScramIterations:
+	case u.Iterations < scram.MinIterations:
 		return nil, protocol.Errorf(protocol.ErrUnacceptableCredential, "Too few iterations")
-	case u.Iterations > maxScramIterations:
+	case u.Iterations > scram.MaxIterations:
 		return nil, protocol.Errorf(protocol.ErrUnacceptableCredential, "Too many iterations")
 	case len(u.SaltedPassword) == 0:
 		return nil, protocol.ErrUnknownServerError // as Kafka, whose library takes no empty key
 	}
-	newHash := scramHashes[u.Mechanism]
-	sign := func(text string) []byte {
-		mac := hmac.New(newHash, u.SaltedPassword)
-		mac.Write([]byte(text)) // a hash never returns an error
-		return mac.Sum(nil)
-	}
-	stored := newHash()
-	stored.Write(sign("Client Key"))
+	stored, server := scram.Mechanism(u.Mechanism).Keys(u.SaltedPassword)
 	return &record.UserScramCredential{
 		Name: u.Name, Mechanism: u.Mechanism, Iterations: u.Iterations,
-		Salt: u.Salt, StoredKey: stored.Sum(nil), ServerKey: sign("Server Key"),
+		Salt: u.Salt, StoredKey: stored, ServerKey: server,
 	}, nil
 }

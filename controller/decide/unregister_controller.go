@@ -9,6 +9,9 @@ import (
 // UnregisterController removes a controller's registration (KIP-1312). The active
 // controller keeps its own: it registers when it takes office, and not again.
 func UnregisterController(img *metadata.Image, id protocol.NodeID, env Env) ([]record.Record, error) {
+	if !img.Level().HasControllerUnregistration() {
+		return nil, protocol.Errorf(protocol.ErrUnsupportedVersion, "The current MetadataVersion is too old to support controller unregistration.")
+	}
 	if _, ok := img.Controller(id); !ok {
 		return nil, protocol.Errorf(protocol.ErrControllerIDNotRegistered, "Controller ID %d is not currently registered.", id)
 	}

@@ -6,13 +6,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/klamm/klamm/metadata"
+	"github.com/klamm/klamm/metadata/feature"
 	"github.com/klamm/klamm/metadata/record"
 	"github.com/klamm/klamm/protocol"
 )
-
-// featureKRaft is the version of the quorum's own records; no record of an image
-// holds it.
-const featureKRaft = "kraft.version"
 
 // Upgrade types of UpdateFeatures v1.
 const (
@@ -20,12 +17,6 @@ const (
 	safeDowngrade   = 2
 	unsafeDowngrade = 3
 )
-
-// dependencies are the levels of metadata.version without which a feature cannot
-// have a level, since older nodes would not know its records.
-var dependencies = map[string]map[int16]int16{
-	featureELR: {1: 23},
-}
 
 // UpdateFeatures decides new levels of features, all of the request or none.
 func UpdateFeatures(img *metadata.Image, req *kmsg.UpdateFeaturesRequest, env Env) ([]record.Record, *kmsg.UpdateFeaturesResponse) {
@@ -94,22 +85,21 @@ func updateFeature(img *metadata.Image, name string, level int16, kind int8, val
 		return nil, nil
 	}
 	switch {
-	case name == metadata.MetadataVersion && level < current:
-		// Kafka lets a few levels go down that brought no new records; nobody
-		// needs that enough for a table of them.
+	case name == feature.MetadataVersion && level < current && feature.Level(current).LosesOnWayTo(feature.Level(level)):
 		why := "Refusing to perform the requested downgrade because it might delete metadata information."
 		if kind == unsafeDowngrade {
 			why = "Unsafe metadata downgrade is not supported in this version."
 		}
 		return nil, protocol.Errorf(protocol.ErrInvalidUpdateVersion, "Unsupported metadata.version downgrade from %d to %d. %s", current, level, why)
-	case name == featureKRaft:
+	case name == feature.KRaftVersion:
 		if !validateOnly {
 			return nil, refuse("The voters of this cluster are in its configuration.")
 		}
 		return nil, nil
 	}
-	if needed := dependencies[name][level]; needed > proposed[metadata.MetadataVersion] {
-		return nil, refuse(fmt.Sprintf("%s could not be set to %d because it depends on %s level %d", name, level, metadata.MetadataVersion, needed))
+	known, _ := feature.Find(name)
+	if needed := known.Needs(level); int16(needed) > proposed[feature.MetadataVersion] {
+		return nil, refuse(fmt.Sprintf("%s could not be set to %d because it depends on %s level %d", name, level, feature.MetadataVersion, needed))
 	}
 	return &record.FeatureLevel{Name: name, Level: level}, nil
 }
@@ -117,8 +107,8 @@ func updateFeature(img *metadata.Image, name string, level int16, kind int8, val
 // notSupported says which node does not know a level; empty where all do.
 func notSupported(img *metadata.Image, name string, level int16, env Env) string {
 	var local []record.FeatureRange
-	if c, ok := img.Controller(env.NodeID); ok {
-		local = c.Features
+	for _, f := range feature.All() {
+		local = append(local, record.FeatureRange{Name: f.Name, Min: f.Min, Max: f.Max})
 	}
 	if why := outside(local, name, level, fmt.Sprintf("Local controller %d", env.NodeID)); why != "" {
 		return why

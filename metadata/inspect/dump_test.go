@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/klamm/klamm/metadata/feature"
 	"github.com/klamm/klamm/metadata/record"
 	"github.com/klamm/klamm/protocol/batch"
 )
@@ -144,7 +145,7 @@ func TestDamage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	after := record.EncodeBatch([]record.Record{&record.NoOp{}}, 165, 1, 1)
+	after := record.EncodeBatch([]record.Record{&record.NoOp{}}, feature.Latest, 165, 1, 1)
 	flipped := bytes.Clone(segment)
 	flipped[300] ^= 1
 	for _, c := range []struct {

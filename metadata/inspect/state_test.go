@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/klamm/klamm/metadata"
+	"github.com/klamm/klamm/metadata/feature"
 	"github.com/klamm/klamm/metadata/record"
 	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/protocol/batch"
@@ -135,7 +136,7 @@ func written(t *testing.T, segments map[string][]record.Record) string {
 		var data []byte
 		base := baseOf(name)
 		for i, r := range records {
-			data = append(data, record.EncodeBatch([]record.Record{r}, base+int64(i), 3, 1000*(base+int64(i)))...)
+			data = append(data, record.EncodeBatch([]record.Record{r}, feature.Latest, base+int64(i), 3, 1000*(base+int64(i)))...)
 		}
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/klamm/klamm/metadata"
+	"github.com/klamm/klamm/metadata/feature"
 	"github.com/klamm/klamm/metadata/record"
 )
 
@@ -180,7 +181,7 @@ func quotaEntity(entity []record.QuotaEntity) string {
 // nobody should see.
 func (n *Node) fill(rec record.Record, without ...string) {
 	var text struct{ Data json.RawMessage }
-	if err := json.Unmarshal(record.AppendJSON(nil, rec, record.Version(rec)), &text); err != nil {
+	if err := json.Unmarshal(record.AppendJSON(nil, rec, record.Version(rec, feature.Latest)), &text); err != nil {
 		panic(fmt.Sprintf("inspect: a record's JSON is none: %v", err))
 	}
 	n.fillObject(text.Data)

@@ -3,17 +3,19 @@ package record
 import (
 	"fmt"
 
+	"github.com/klamm/klamm/metadata/feature"
 	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/protocol/batch"
 )
 
 // EncodeBatch returns one batch of the metadata log: the records at baseOffset
-// and after it, all with the same time, stamped with the controller's epoch.
-func EncodeBatch(recs []Record, baseOffset int64, epoch protocol.ControllerEpoch, timestampMs int64) batch.Batch {
+// and after it, in their versions at a level of metadata.version, all with the
+// same time, stamped with the controller's epoch.
+func EncodeBatch(recs []Record, level feature.Level, baseOffset int64, epoch protocol.ControllerEpoch, timestampMs int64) batch.Batch {
 	b := batch.NewBuilder(batch.Options{BaseOffset: baseOffset, LeaderEpoch: int32(epoch)})
 	var frame []byte
 	for _, rec := range recs {
-		frame = AppendFrame(frame[:0], rec)
+		frame = AppendFrame(frame[:0], rec, level)
 		b.Append(batch.Record{Timestamp: timestampMs, Value: frame})
 	}
 	return build(b)

@@ -3,6 +3,7 @@ package record
 import (
 	"testing"
 
+	"github.com/klamm/klamm/metadata/feature"
 	"github.com/klamm/klamm/protocol"
 )
 
@@ -19,12 +20,12 @@ func BenchmarkAppendFrame(b *testing.B) {
 	rec, buf := benchmarkPartition(), []byte(nil)
 	b.ReportAllocs()
 	for b.Loop() {
-		buf = AppendFrame(buf[:0], rec)
+		buf = AppendFrame(buf[:0], rec, feature.Latest)
 	}
 }
 
 func BenchmarkReadFrame(b *testing.B) {
-	frame := AppendFrame(nil, benchmarkPartition())
+	frame := AppendFrame(nil, benchmarkPartition(), feature.Latest)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := ReadFrame(frame); err != nil {

@@ -6,11 +6,12 @@
 // took office, a checkpoint begins. Both are plain structs; what they mean to
 // the cluster is the business of metadata.
 //
-// Bytes are Kafka's, down to the choice of a record's version:
+// Bytes are Kafka's, down to the choice of a record's version, which
+// metadata.version governs (metadata/feature):
 //
-//	frame := record.AppendFrame(nil, &record.Topic{Name: "orders", TopicID: id})
+//	frame := record.AppendFrame(nil, &record.Topic{Name: "orders", TopicID: id}, level)
 //	rec, err := record.ReadFrame(frame)
-//	b := record.EncodeBatch(records, baseOffset, epoch, timestampMs)
+//	b := record.EncodeBatch(records, level, baseOffset, epoch, timestampMs)
 //	err = record.Each(b, func(e record.Entry) error { ... })
 //
 // A record describes its layout once, in walk, from which it is written, read

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/klamm/klamm/metadata/feature"
 	"github.com/klamm/klamm/protocol"
 )
 
@@ -48,14 +49,15 @@ var kinds = map[int16]kind{
 	29: {"UNREGISTER_CONTROLLER_RECORD", 0, func() Record { return &UnregisterController{} }},
 }
 
-// AppendFrame appends rec as the value of a record of the metadata log:
+// AppendFrame appends rec as the value of a record of a metadata log whose
+// metadata.version has the level:
 //
 //	unsigned varint  frame version, 1
 //	unsigned varint  record id
 //	unsigned varint  record version
 //	the fields
-func AppendFrame(dst []byte, rec Record) []byte {
-	return appendVersion(dst, rec, rec.version())
+func AppendFrame(dst []byte, rec Record, level feature.Level) []byte {
+	return appendVersion(dst, rec, rec.version(level))
 }
 
 func appendVersion(dst []byte, rec Record, version int16) []byte {
@@ -106,9 +108,21 @@ func readVersioned(frame []byte) (Record, int16, error) {
 	return rec, int16(recVersion), nil
 }
 
-// Version is the version in which a record is written: the lowest that holds
-// what it says.
-func Version(rec Record) int16 { return rec.version() }
+// Version is the version in which a record is written at a level.
+func Version(rec Record, level feature.Level) int16 { return rec.version(level) }
+
+// Fit returns rec as its readers get it from a log at a level: without what its
+// version there cannot say.
+func Fit(rec Record, level feature.Level) Record {
+	if rec.version(level) == rec.version(feature.Latest) {
+		return rec
+	}
+	fit, err := ReadFrame(AppendFrame(nil, rec, level))
+	if err != nil {
+		panic(fmt.Sprintf("record: a written %s cannot be read: %v", Name(rec), err))
+	}
+	return fit
+}
 
 // Name is the record's type as Kafka's tools print it, PARTITION_RECORD for one.
 func Name(rec Record) string { return kinds[rec.ID()].name }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"testing"
+
+	"github.com/klamm/klamm/metadata/feature"
 )
 
 // Whatever the bytes are: no panic, and what was read is written so that it
@@ -22,12 +24,12 @@ func FuzzReadFrame(f *testing.F) {
 		if text := AppendJSON(nil, rec, version); !json.Valid(text) {
 			t.Errorf("no JSON: %s", text)
 		}
-		first := AppendFrame(nil, rec)
+		first := AppendFrame(nil, rec, feature.Latest)
 		again, err := ReadFrame(first)
 		if err != nil {
 			t.Fatalf("%x was read as %+v and written as %x: %v", frame, rec, first, err)
 		}
-		if second := AppendFrame(nil, again); !bytes.Equal(first, second) {
+		if second := AppendFrame(nil, again, feature.Latest); !bytes.Equal(first, second) {
 			t.Errorf("written as %x, then as %x", first, second)
 		}
 	})

@@ -1,6 +1,9 @@
 package record
 
-import "github.com/klamm/klamm/protocol"
+import (
+	"github.com/klamm/klamm/metadata/feature"
+	"github.com/klamm/klamm/protocol"
+)
 
 func node(v visitor, name string, p *protocol.NodeID) { v.int32(name, (*int32)(p)) }
 
@@ -28,8 +31,18 @@ func features(v visitor, p *[]FeatureRange) {
 // ID of RegisterBrokerRecord.
 func (r *RegisterBroker) ID() int16 { return 0 }
 
-// version is always 4: Kafka writes the newest that metadata.version allows.
-func (r *RegisterBroker) version() int16 { return 4 }
+// version is the newest that metadata.version allows, as in Kafka.
+func (r *RegisterBroker) version(level feature.Level) int16 {
+	switch {
+	case level.HasCordonedDirs():
+		return 4
+	case level.HasDirectories():
+		return 3
+	case level.HasMigratingBrokers():
+		return 2
+	}
+	return 1
+}
 
 func (r *RegisterBroker) walk(v visitor, version int16) {
 	node(v, "brokerId", &r.BrokerID)
@@ -57,7 +70,7 @@ func (r *RegisterBroker) walk(v visitor, version int16) {
 // ID of UnregisterBrokerRecord.
 func (r *UnregisterBroker) ID() int16 { return 1 }
 
-func (r *UnregisterBroker) version() int16 { return 0 }
+func (r *UnregisterBroker) version(feature.Level) int16 { return 0 }
 
 func (r *UnregisterBroker) walk(v visitor, _ int16) {
 	node(v, "brokerId", &r.BrokerID)
@@ -68,7 +81,7 @@ func (r *UnregisterBroker) walk(v visitor, _ int16) {
 // ID of TopicRecord.
 func (r *Topic) ID() int16 { return 2 }
 
-func (r *Topic) version() int16 { return 0 }
+func (r *Topic) version(feature.Level) int16 { return 0 }
 
 func (r *Topic) walk(v visitor, _ int16) {
 	v.string("name", &r.Name)
@@ -79,8 +92,19 @@ func (r *Topic) walk(v visitor, _ int16) {
 // ID of PartitionRecord.
 func (r *Partition) ID() int16 { return 3 }
 
-// version is always 2, as for RegisterBroker.
-func (r *Partition) version() int16 { return 2 }
+func (r *Partition) version(level feature.Level) int16 { return partitionVersion(level) }
+
+// partitionVersion is that of both records of partitions: the newest, as for
+// RegisterBroker.
+func partitionVersion(level feature.Level) int16 {
+	switch {
+	case level.HasELR():
+		return 2
+	case level.HasDirectories():
+		return 1
+	}
+	return 0
+}
 
 func (r *Partition) walk(v visitor, version int16) {
 	v.int32("partitionId", &r.PartitionID)
@@ -106,7 +130,7 @@ func (r *Partition) walk(v visitor, version int16) {
 // ID of ConfigRecord.
 func (r *Config) ID() int16 { return 4 }
 
-func (r *Config) version() int16 { return 0 }
+func (r *Config) version(feature.Level) int16 { return 0 }
 
 func (r *Config) walk(v visitor, _ int16) {
 	v.int8("resourceType", &r.ResourceType)
@@ -119,8 +143,7 @@ func (r *Config) walk(v visitor, _ int16) {
 // ID of PartitionChangeRecord.
 func (r *PartitionChange) ID() int16 { return 5 }
 
-// version is always 2, as for RegisterBroker.
-func (r *PartitionChange) version() int16 { return 2 }
+func (r *PartitionChange) version(level feature.Level) int16 { return partitionVersion(level) }
 
 func (r *PartitionChange) walk(v visitor, version int16) {
 	v.int32("partitionId", &r.PartitionID)
@@ -144,7 +167,7 @@ func (r *PartitionChange) walk(v visitor, version int16) {
 // ID of FenceBrokerRecord.
 func (r *FenceBroker) ID() int16 { return 7 }
 
-func (r *FenceBroker) version() int16 { return 0 }
+func (r *FenceBroker) version(feature.Level) int16 { return 0 }
 
 func (r *FenceBroker) walk(v visitor, _ int16) {
 	node(v, "id", &r.BrokerID)
@@ -155,7 +178,7 @@ func (r *FenceBroker) walk(v visitor, _ int16) {
 // ID of UnfenceBrokerRecord.
 func (r *UnfenceBroker) ID() int16 { return 8 }
 
-func (r *UnfenceBroker) version() int16 { return 0 }
+func (r *UnfenceBroker) version(feature.Level) int16 { return 0 }
 
 func (r *UnfenceBroker) walk(v visitor, _ int16) {
 	node(v, "id", &r.BrokerID)
@@ -166,7 +189,7 @@ func (r *UnfenceBroker) walk(v visitor, _ int16) {
 // ID of RemoveTopicRecord.
 func (r *RemoveTopic) ID() int16 { return 9 }
 
-func (r *RemoveTopic) version() int16 { return 0 }
+func (r *RemoveTopic) version(feature.Level) int16 { return 0 }
 
 func (r *RemoveTopic) walk(v visitor, _ int16) {
 	v.uuid("topicId", &r.TopicID)
@@ -177,7 +200,7 @@ func (r *RemoveTopic) walk(v visitor, _ int16) {
 func (r *FeatureLevel) ID() int16 { return 12 }
 
 // version stays 0 for good: it is the first record of every log and snapshot.
-func (r *FeatureLevel) version() int16 { return 0 }
+func (r *FeatureLevel) version(feature.Level) int16 { return 0 }
 
 func (r *FeatureLevel) walk(v visitor, _ int16) {
 	v.string("name", &r.Name)
@@ -188,7 +211,7 @@ func (r *FeatureLevel) walk(v visitor, _ int16) {
 // ID of ProducerIdsRecord.
 func (r *ProducerIDs) ID() int16 { return 15 }
 
-func (r *ProducerIDs) version() int16 { return 0 }
+func (r *ProducerIDs) version(feature.Level) int16 { return 0 }
 
 func (r *ProducerIDs) walk(v visitor, _ int16) {
 	node(v, "brokerId", &r.BrokerID)
@@ -200,11 +223,11 @@ func (r *ProducerIDs) walk(v visitor, _ int16) {
 // ID of BrokerRegistrationChangeRecord.
 func (r *BrokerRegistrationChange) ID() int16 { return 17 }
 
-func (r *BrokerRegistrationChange) version() int16 {
+func (r *BrokerRegistrationChange) version(level feature.Level) int16 {
 	switch {
-	case r.CordonedLogDirs != nil:
+	case r.CordonedLogDirs != nil && level.HasCordonedDirs():
 		return 3
-	case len(r.LogDirs) > 0:
+	case len(r.LogDirs) > 0 && level.HasDirectories():
 		return 2
 	case r.InControlledShutdown != 0:
 		return 1
@@ -231,14 +254,14 @@ func (r *BrokerRegistrationChange) walk(v visitor, version int16) {
 // ID of NoOpRecord.
 func (r *NoOp) ID() int16 { return 20 }
 
-func (r *NoOp) version() int16 { return 0 }
+func (r *NoOp) version(feature.Level) int16 { return 0 }
 
 func (r *NoOp) walk(v visitor, _ int16) { v.end() }
 
 // ID of ZkMigrationStateRecord.
 func (r *ZKMigrationState) ID() int16 { return 21 }
 
-func (r *ZKMigrationState) version() int16 { return 0 }
+func (r *ZKMigrationState) version(feature.Level) int16 { return 0 }
 
 func (r *ZKMigrationState) walk(v visitor, _ int16) {
 	v.int8("zkMigrationState", &r.State)
@@ -248,7 +271,7 @@ func (r *ZKMigrationState) walk(v visitor, _ int16) {
 // ID of BeginTransactionRecord.
 func (r *BeginTransaction) ID() int16 { return 23 }
 
-func (r *BeginTransaction) version() int16 { return 0 }
+func (r *BeginTransaction) version(feature.Level) int16 { return 0 }
 
 func (r *BeginTransaction) walk(v visitor, _ int16) {
 	v.tag(0, r.Name != nil, func() { v.nullableString("name", &r.Name) })
@@ -258,14 +281,14 @@ func (r *BeginTransaction) walk(v visitor, _ int16) {
 // ID of EndTransactionRecord.
 func (r *EndTransaction) ID() int16 { return 24 }
 
-func (r *EndTransaction) version() int16 { return 0 }
+func (r *EndTransaction) version(feature.Level) int16 { return 0 }
 
 func (r *EndTransaction) walk(v visitor, _ int16) { v.end() }
 
 // ID of AbortTransactionRecord.
 func (r *AbortTransaction) ID() int16 { return 25 }
 
-func (r *AbortTransaction) version() int16 { return 0 }
+func (r *AbortTransaction) version(feature.Level) int16 { return 0 }
 
 func (r *AbortTransaction) walk(v visitor, _ int16) {
 	v.tag(0, r.Reason != nil, func() { v.nullableString("reason", &r.Reason) })
@@ -275,7 +298,7 @@ func (r *AbortTransaction) walk(v visitor, _ int16) {
 // ID of RegisterControllerRecord.
 func (r *RegisterController) ID() int16 { return 27 }
 
-func (r *RegisterController) version() int16 { return 0 }
+func (r *RegisterController) version(feature.Level) int16 { return 0 }
 
 func (r *RegisterController) walk(v visitor, _ int16) {
 	node(v, "controllerId", &r.ControllerID)
@@ -289,7 +312,7 @@ func (r *RegisterController) walk(v visitor, _ int16) {
 // ID of ClearElrRecord.
 func (r *ClearELR) ID() int16 { return 28 }
 
-func (r *ClearELR) version() int16 { return 0 }
+func (r *ClearELR) version(feature.Level) int16 { return 0 }
 
 func (r *ClearELR) walk(v visitor, _ int16) {
 	v.string("topicName", &r.TopicName)
@@ -299,7 +322,7 @@ func (r *ClearELR) walk(v visitor, _ int16) {
 // ID of UnregisterControllerRecord.
 func (r *UnregisterController) ID() int16 { return 29 }
 
-func (r *UnregisterController) version() int16 { return 0 }
+func (r *UnregisterController) version(feature.Level) int16 { return 0 }
 
 func (r *UnregisterController) walk(v visitor, _ int16) {
 	node(v, "controllerId", &r.ControllerID)

@@ -1,9 +1,11 @@
 package record
 
+import "github.com/klamm/klamm/metadata/feature"
+
 // ID of DelegationTokenRecord.
 func (r *DelegationToken) ID() int16 { return 10 }
 
-func (r *DelegationToken) version() int16 { return 0 }
+func (r *DelegationToken) version(feature.Level) int16 { return 0 }
 
 func (r *DelegationToken) walk(v visitor, _ int16) {
 	v.string("owner", &r.Owner)
@@ -19,7 +21,7 @@ func (r *DelegationToken) walk(v visitor, _ int16) {
 // ID of UserScramCredentialRecord.
 func (r *UserScramCredential) ID() int16 { return 11 }
 
-func (r *UserScramCredential) version() int16 { return 0 }
+func (r *UserScramCredential) version(feature.Level) int16 { return 0 }
 
 func (r *UserScramCredential) walk(v visitor, _ int16) {
 	v.string("name", &r.Name)
@@ -34,7 +36,7 @@ func (r *UserScramCredential) walk(v visitor, _ int16) {
 // ID of ClientQuotaRecord.
 func (r *ClientQuota) ID() int16 { return 14 }
 
-func (r *ClientQuota) version() int16 { return 0 }
+func (r *ClientQuota) version(feature.Level) int16 { return 0 }
 
 func (r *ClientQuota) walk(v visitor, _ int16) {
 	list(v, "entity", &r.Entity, func(e *QuotaEntity) {
@@ -51,7 +53,7 @@ func (r *ClientQuota) walk(v visitor, _ int16) {
 // ID of AccessControlEntryRecord.
 func (r *AccessControlEntry) ID() int16 { return 18 }
 
-func (r *AccessControlEntry) version() int16 { return 0 }
+func (r *AccessControlEntry) version(feature.Level) int16 { return 0 }
 
 func (r *AccessControlEntry) walk(v visitor, _ int16) {
 	v.uuid("id", &r.ACLID)
@@ -68,7 +70,7 @@ func (r *AccessControlEntry) walk(v visitor, _ int16) {
 // ID of RemoveAccessControlEntryRecord.
 func (r *RemoveAccessControlEntry) ID() int16 { return 19 }
 
-func (r *RemoveAccessControlEntry) version() int16 { return 0 }
+func (r *RemoveAccessControlEntry) version(feature.Level) int16 { return 0 }
 
 func (r *RemoveAccessControlEntry) walk(v visitor, _ int16) {
 	v.uuid("id", &r.ACLID)
@@ -78,7 +80,7 @@ func (r *RemoveAccessControlEntry) walk(v visitor, _ int16) {
 // ID of RemoveUserScramCredentialRecord.
 func (r *RemoveUserScramCredential) ID() int16 { return 22 }
 
-func (r *RemoveUserScramCredential) version() int16 { return 0 }
+func (r *RemoveUserScramCredential) version(feature.Level) int16 { return 0 }
 
 func (r *RemoveUserScramCredential) walk(v visitor, _ int16) {
 	v.string("name", &r.Name)
@@ -89,7 +91,7 @@ func (r *RemoveUserScramCredential) walk(v visitor, _ int16) {
 // ID of RemoveDelegationTokenRecord.
 func (r *RemoveDelegationToken) ID() int16 { return 26 }
 
-func (r *RemoveDelegationToken) version() int16 { return 0 }
+func (r *RemoveDelegationToken) version(feature.Level) int16 { return 0 }
 
 func (r *RemoveDelegationToken) walk(v visitor, _ int16) {
 	v.string("tokenId", &r.TokenID)

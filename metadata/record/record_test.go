@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/klamm/klamm/metadata/feature"
 	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/protocol/batch"
 )
@@ -80,8 +81,10 @@ func TestGoldenRecords(t *testing.T) {
 		if seen[id] != k.last {
 			t.Errorf("%s: golden bytes up to version %d, known up to %d", k.name, seen[id], k.last)
 		}
-		if rec := k.make(); rec.ID() != id || rec.version() > k.last {
-			t.Errorf("%s has id %d and writes version %d", k.name, rec.ID(), rec.version())
+		for level := feature.Oldest; level <= feature.Latest; level++ {
+			if rec := k.make(); rec.ID() != id || rec.version(level) > k.last {
+				t.Errorf("%s has id %d and writes version %d", k.name, rec.ID(), rec.version(level))
+			}
 		}
 	}
 }
@@ -164,28 +167,48 @@ func encodeAgain(t *testing.T, b batch.Batch) batch.Batch {
 	if b.IsControl() {
 		return EncodeControlBatch(controls, b.BaseOffset(), epoch, b.BaseTimestamp())
 	}
-	return EncodeBatch(recs, b.BaseOffset(), epoch, b.BaseTimestamp())
+	return EncodeBatch(recs, feature.Latest, b.BaseOffset(), epoch, b.BaseTimestamp())
 }
 
 func TestVersionRule(t *testing.T) {
 	dirs := []protocol.UUID{{15: 9}}
+	levels := []feature.Level{7, 8, 16, 17, 22, 23, 29, 30, 33}
 	for _, c := range []struct {
 		rec  Record
-		want int16
+		want []int16 // at levels
 	}{
-		{&RegisterBroker{}, 4},
-		{&Partition{}, 2},
-		{NewPartitionChange(protocol.UUID{}, 0), 2},
-		{&BrokerRegistrationChange{Fenced: -1}, 0},
-		{&BrokerRegistrationChange{InControlledShutdown: 1}, 1},
-		{&BrokerRegistrationChange{LogDirs: dirs}, 2},
-		{&BrokerRegistrationChange{CordonedLogDirs: []protocol.UUID{}}, 3},
-		{&BrokerRegistrationChange{Fenced: 1, LogDirs: dirs, CordonedLogDirs: dirs}, 3},
-		{&FeatureLevel{}, 0},
+		{&RegisterBroker{}, []int16{1, 2, 2, 3, 3, 3, 3, 4, 4}},
+		{&Partition{}, []int16{0, 0, 0, 1, 1, 2, 2, 2, 2}},
+		{NewPartitionChange(protocol.UUID{}, 0), []int16{0, 0, 0, 1, 1, 2, 2, 2, 2}},
+		{&BrokerRegistrationChange{Fenced: -1}, []int16{0, 0, 0, 0, 0, 0, 0, 0, 0}},
+		{&BrokerRegistrationChange{InControlledShutdown: 1}, []int16{1, 1, 1, 1, 1, 1, 1, 1, 1}},
+		{&BrokerRegistrationChange{LogDirs: dirs}, []int16{0, 0, 0, 2, 2, 2, 2, 2, 2}},
+		{&BrokerRegistrationChange{CordonedLogDirs: []protocol.UUID{}}, []int16{0, 0, 0, 0, 0, 0, 0, 3, 3}},
+		{&BrokerRegistrationChange{Fenced: 1, LogDirs: dirs, CordonedLogDirs: dirs}, []int16{0, 0, 0, 2, 2, 2, 2, 3, 3}},
+		{&FeatureLevel{}, []int16{0, 0, 0, 0, 0, 0, 0, 0, 0}},
 	} {
-		if got := c.rec.version(); got != c.want {
-			t.Errorf("%s %+v is written in version %d, want %d", Name(c.rec), c.rec, got, c.want)
+		for i, level := range levels {
+			if got := c.rec.version(level); got != c.want[i] {
+				t.Errorf("%s %+v is written in version %d at %s, want %d", Name(c.rec), c.rec, got, level, c.want[i])
+			}
 		}
+	}
+}
+
+// What a level cannot say is gone for the writer too.
+func TestFit(t *testing.T) {
+	dir := []protocol.UUID{{15: 200}}
+	full := &Partition{Directories: dir, ELR: []protocol.NodeID{1}, Replicas: []protocol.NodeID{1}, ISR: []protocol.NodeID{}, RemovingReplicas: []protocol.NodeID{}, AddingReplicas: []protocol.NodeID{}}
+	for _, c := range []struct {
+		level     feature.Level
+		dirs, elr int
+	}{{16, 0, 0}, {17, 1, 0}, {22, 1, 0}, {23, 1, 1}, {33, 1, 1}} {
+		if fit := Fit(full, c.level).(*Partition); len(fit.Directories) != c.dirs || len(fit.ELR) != c.elr || len(fit.Replicas) != 1 {
+			t.Errorf("at %s: %+v", c.level, fit)
+		}
+	}
+	if Fit(full, 33) != Record(full) {
+		t.Error("a record that fits was copied")
 	}
 }
 
@@ -200,7 +223,7 @@ func TestNilAndEmptyLists(t *testing.T) {
 	emptied.RemovingReplicas = []protocol.NodeID{}
 	emptied.AddingReplicas = []protocol.NodeID{}
 	for _, rec := range []*PartitionChange{unchanged, emptied} {
-		again, err := ReadFrame(AppendFrame(nil, rec))
+		again, err := ReadFrame(AppendFrame(nil, rec, feature.Latest))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -212,7 +235,7 @@ func TestNilAndEmptyLists(t *testing.T) {
 
 // A tag that this version does not know is skipped, as KIP-482 promises it may be.
 func TestUnknownTagIsSkipped(t *testing.T) {
-	frame := AppendFrame(nil, &BeginTransaction{})
+	frame := AppendFrame(nil, &BeginTransaction{}, feature.Latest)
 	frame = append(frame[:len(frame)-1], 2, 0, 3, 3, 'o', 'k', 9, 2, 0xff, 0xff)
 	rec, err := ReadFrame(frame)
 	if err != nil {

@@ -1,14 +1,18 @@
 package record
 
-import "github.com/klamm/klamm/protocol"
+import (
+	"github.com/klamm/klamm/metadata/feature"
+	"github.com/klamm/klamm/protocol"
+)
 
 // Record is one metadata record: a pointer to one of the structs below.
 type Record interface {
 	// ID is the record's id in the frame.
 	ID() int16
-	// version is the one that is written: the lowest that holds the fields that
-	// are set, with the exceptions that Kafka makes.
-	version() int16
+	// version is the one that is written at a level of metadata.version: the
+	// lowest that holds the fields that are set, with the exceptions that Kafka
+	// makes. Fields that the level does not know are left out.
+	version(level feature.Level) int16
 	// walk visits the record's fields in the order of Kafka's schema.
 	walk(v visitor, version int16)
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/klamm/klamm/metadata"
+	"github.com/klamm/klamm/metadata/feature"
 	"github.com/klamm/klamm/metadata/record"
 	"github.com/klamm/klamm/protocol"
 )
@@ -17,7 +18,7 @@ func difference(from, to *metadata.Image) (*metadata.Delta, error) {
 	seed := maphash.MakeSeed()
 	var frame []byte
 	hash := func(rec record.Record) uint64 {
-		frame = record.AppendFrame(frame[:0], rec)
+		frame = record.AppendFrame(frame[:0], rec, feature.Latest)
 		return maphash.Bytes(seed, frame)
 	}
 	old := make(map[identity]uint64)

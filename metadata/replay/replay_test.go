@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/klamm/klamm/metadata"
+	"github.com/klamm/klamm/metadata/feature"
 	"github.com/klamm/klamm/metadata/record"
 	"github.com/klamm/klamm/metadata/snapshot"
 	"github.com/klamm/klamm/protocol"
@@ -109,7 +110,7 @@ func (w *world) entry(lines []string, stamp uint64) raftlog.Entry {
 		}
 	}
 	epoch, time := protocol.ControllerEpoch(stamp), int64(1000*index)
-	data := record.EncodeBatch(recs, 0, epoch, time)
+	data := record.EncodeBatch(recs, feature.Latest, 0, epoch, time)
 	if len(controls) > 0 {
 		data = record.EncodeControlBatch(controls, 0, epoch, time)
 	}

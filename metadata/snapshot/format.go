@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 
+	"github.com/klamm/klamm/metadata/feature"
 	"github.com/klamm/klamm/metadata/record"
 	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/protocol/batch"
@@ -44,7 +45,7 @@ func (h Header) records() []record.Control {
 
 // Encode writes a whole checkpoint and returns its size.
 func Encode(w io.Writer, epoch protocol.ControllerEpoch, h Header, recs iter.Seq[record.Record]) (int64, error) {
-	e := encoder{w: w, epoch: epoch, timestampMs: h.LastTimestampMs}
+	e := encoder{w: w, epoch: epoch, timestampMs: h.LastTimestampMs, level: feature.Latest}
 	e.control(h.records())
 	for rec := range recs {
 		if e.err != nil {
@@ -65,14 +66,18 @@ type encoder struct {
 	next        int64 // offset inside the checkpoint
 	pending     []record.Record
 	pendingSize int
+	level       feature.Level // of metadata.version, the first record of an image
 	frame       []byte
 	size        int64
 	err         error
 }
 
 func (e *encoder) append(rec record.Record) {
+	if f, ok := rec.(*record.FeatureLevel); ok && f.Name == feature.MetadataVersion {
+		e.level = feature.Level(f.Level)
+	}
 	e.pending = append(e.pending, rec)
-	e.frame = record.AppendFrame(e.frame[:0], rec)
+	e.frame = record.AppendFrame(e.frame[:0], rec, e.level)
 	e.pendingSize += len(e.frame)
 	if len(e.pending) >= maxBatchRecords || e.pendingSize >= maxBatchBytes {
 		e.flush()
@@ -83,7 +88,7 @@ func (e *encoder) flush() {
 	if len(e.pending) == 0 {
 		return
 	}
-	e.write(record.EncodeBatch(e.pending, e.next, e.epoch, e.timestampMs))
+	e.write(record.EncodeBatch(e.pending, e.level, e.next, e.epoch, e.timestampMs))
 	e.pending, e.pendingSize = e.pending[:0], 0
 }
 
