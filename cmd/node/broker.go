@@ -92,7 +92,7 @@ func (h *brokerHalf) build(below *stage, meta *metadata) error {
 	background := []func(context.Context) error{func(ctx context.Context) error {
 		return h.store.Run(ctx, h.replicas.HighWatermarks)
 	}}
-	h.autoCreate = brokerapi.NewAutoCreate(cfg.Topics.NumPartitions, cfg.Topics.ReplicationFactor, cfg.Broker.RequestTimeout, h.requests, h.n.log)
+	h.autoCreate = brokerapi.NewAutoCreate(cfg.Topics.NumPartitions, cfg.Topics.ReplicationFactor, cfg.Broker.RequestTimeout, h.requests, h.n.asked)
 	h.internalTopics(h.autoCreate)
 	h.groups = h.newGroups()
 	background = append(background, h.autoCreate.Run, h.groups.Run)
@@ -119,7 +119,7 @@ func (h *brokerHalf) build(below *stage, meta *metadata) error {
 	for _, dir := range dirs {
 		b.LogDirs = append(b.LogDirs, dir.ID())
 	}
-	h.broker = broker.New(b, h.n.log)
+	h.broker = broker.New(b, h.n.asked)
 	return nil
 }
 
@@ -181,19 +181,19 @@ func (h *brokerHalf) serve(ctx context.Context, clients *stage, meta *metadata) 
 		Static:     h.configs.static,
 		Forward:    h.requests,
 		AutoCreate: h.autoCreate,
-		Data: append(brokerapi.NewLogDirs(h.broker, h.replicas, h.store, h.n.log).APIs(),
-			brokerapi.NewProduce(h.broker, h.replicas, h.n.log).API(),
-			brokerapi.NewFetch(fetch, h.broker, h.replicas, h.n.log).API(),
-			brokerapi.NewListOffsets(h.broker, h.replicas, h.n.log).API(),
-			brokerapi.NewDeleteRecords(h.broker, h.replicas, h.n.log).API(),
-			brokerapi.NewOffsetForLeaderEpoch(h.broker, h.replicas, h.n.log).API(),
+		Data: append(brokerapi.NewLogDirs(h.broker, h.replicas, h.store, h.n.asked).APIs(),
+			brokerapi.NewProduce(h.broker, h.replicas, h.n.asked).API(),
+			brokerapi.NewFetch(fetch, h.broker, h.replicas, h.n.asked).API(),
+			brokerapi.NewListOffsets(h.broker, h.replicas, h.n.asked).API(),
+			brokerapi.NewDeleteRecords(h.broker, h.replicas, h.n.asked).API(),
+			brokerapi.NewOffsetForLeaderEpoch(h.broker, h.replicas, h.n.asked).API(),
 			brokerapi.NewDescribeProducers(h.broker, h.replicas).API(),
 		),
 	}
 	h.serveGroups(&apiConfig)
 	apis := h.broker.APIs(apiConfig)
 	for _, listener := range cfg.Listeners.Broker {
-		srv, err := server.New(h.n.serverConfig(listener, protocol.BrokerListener), apis, h.n.log)
+		srv, err := server.New(h.n.serverConfig(listener, protocol.BrokerListener), apis, h.n.asked)
 		if err != nil {
 			return fmt.Errorf("listener %s: %w", listener, err)
 		}

@@ -67,7 +67,7 @@ func (n *node) startController(ctx context.Context, below *stage, meta *metadata
 		StateMachine:    meta.replayer,
 		Snapshots:       snapshots,
 		FirstEntry:      controller.FirstEntry(n.cfg.Node.ID, ids),
-		Logger:          n.log,
+		Logger:          n.asked,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open raft: %w", err)
@@ -118,12 +118,12 @@ func (n *node) serveController(ctx context.Context, below *stage, listener confi
 			return leader
 		},
 	}
-	apis := append(controllerapi.APIs(controllerapi.Config{Controller: ctl, Log: n.log}),
+	apis := append(controllerapi.APIs(controllerapi.Config{Controller: ctl, Log: n.asked}),
 		api.ApiVersions(env), api.DescribeCluster(env))
 	cfg := n.serverConfig(listener, protocol.ControllerListener)
 	cfg.Preface = []byte(raftlog.Preface)
 	cfg.Handover = q.engine.Accept
-	srv, err := server.New(cfg, apis, n.log)
+	srv, err := server.New(cfg, apis, n.asked)
 	if err != nil {
 		return fmt.Errorf("listener %s: %w", listener, err)
 	}

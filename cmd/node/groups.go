@@ -24,7 +24,7 @@ func (h *brokerHalf) newGroups() *coordinator.Coordinator {
 		Retention:             cfg.OffsetsRetention,
 		RetentionCheck:        cfg.OffsetsCheckInterval,
 	}
-	log := h.n.log.With().Str("component", "group").Logger()
+	log := h.n.asked.With().Str("component", "group").Logger()
 	return coordinator.New(coordinator.Config{
 		Topic: protocol.OffsetsTopic,
 		Node:  h.n.cfg.Node.ID,
@@ -37,7 +37,7 @@ func (h *brokerHalf) newGroups() *coordinator.Coordinator {
 		},
 		CommitTimeout: cfg.CommitTimeout,
 		LoadBytes:     cfg.LoadBytes,
-	}, h.n.log)
+	}, h.n.asked)
 }
 
 // internalTopics says how the topics of coordinators are created.
@@ -74,5 +74,5 @@ func (h *brokerHalf) serveGroups(cfg *broker.APIConfig) {
 	if !h.n.cfg.Topics.AutoCreate {
 		cfg.AutoCreate = nil
 	}
-	cfg.Groups = brokerapi.NewGroups(h.broker, h.groups, h.n.log).APIs()
+	cfg.Groups = brokerapi.NewGroups(h.broker, h.groups, h.n.asked).APIs()
 }

@@ -17,12 +17,14 @@ import (
 	"github.com/klamm/klamm/protocol/server"
 	"github.com/klamm/klamm/storage"
 	"github.com/klamm/klamm/storage/vfs"
+	"github.com/klamm/klamm/telemetry"
 )
 
 // node is what the halves of a node share.
 type node struct {
 	cfg     *config.Config
 	log     zerolog.Logger
+	asked   zerolog.Logger // log for what clients can cause as often as they like
 	dirs    []*storage.Dir // the metadata log's first
 	cluster string
 	memory  *server.Memory // of requests, over all listeners
@@ -33,7 +35,7 @@ type node struct {
 
 // Run is a node's life. It returns nil after a stop that ctx asked for.
 func Run(ctx context.Context, cfg *config.Config, log zerolog.Logger) (err error) {
-	n := &node{cfg: cfg, log: log, memory: requestMemory(cfg.Network)}
+	n := &node{cfg: cfg, log: log, asked: telemetry.LimitRepeats(log), memory: requestMemory(cfg.Network)}
 	n.connections = map[protocol.ListenerKind]*server.Connections{
 		protocol.BrokerListener:     server.NewConnections(connectionLimits(cfg)),
 		protocol.ControllerListener: server.NewConnections(connectionLimits(cfg)),
