@@ -86,6 +86,8 @@ type LogOptions struct {
 	// below its recovery point, before anything is cut. Nothing appended later
 	// may be taken for synced, so it makes the lower point durable.
 	BeforeTruncate func(recoveryPoint int64) error
+	// SaveLogStart makes a log start durable. Nil: nobody does.
+	SaveLogStart func(start int64) error
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	Log zerolog.Logger

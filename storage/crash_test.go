@@ -36,6 +36,7 @@ type life struct {
 	// before is what it held until the truncation that is under way.
 	before []string
 	synced int64 // offsets below were reported as synced
+	gone   int64 // offsets below were reported as deleted
 	next   int   // makes values unique
 	// sequence is the producer's next, sequenceAt[i] that of offset i.
 	sequence   int32
@@ -109,6 +110,18 @@ func (w *life) truncate(to int64) error {
 	return nil
 }
 
+// deleteTo deletes records as a request does.
+func (w *life) deleteTo(offset int64) error {
+	if err := w.log.AdvanceLogStart(offset); err != nil {
+		return err
+	}
+	if err := w.log.SaveLogStart(); err != nil {
+		return err
+	}
+	w.gone = offset
+	return nil
+}
+
 // work is appends, rolls, flushes, checkpoints, truncations, deletions and a
 // clean restart. It ends with the first error.
 func (w *life) work() error {
@@ -142,7 +155,8 @@ func (w *life) work() error {
 		appends(6, 4), checkpoints,
 		w.log0(func(l *Log) error { l.AssignEpoch(5, l.LEO()); return nil }),
 		w.log0((*Log).Roll), appends(3, 6), w.flush, w.log0((*Log).Roll), checkpoints, appends(2, 6),
-		w.log0(func(l *Log) error { return l.AdvanceLogStart(9) }),
+		func() error { return w.deleteTo(7) },
+		func() error { return w.deleteTo(10) }, // where the second segment begins
 		w.log0(func(l *Log) error { _, err := l.DeleteSegmentsBelowStart(); return err }),
 		checkpoints,
 		func() error {
@@ -222,8 +236,8 @@ func (w *life) verify(when string, fs *vfs.Mem, least int64) {
 	}
 	l := n.log
 	start, leo := l.LogStartOffset(), l.LEO()
-	if leo < least || leo > int64(len(w.value)) || start > min(leo, 9) {
-		t.Errorf("%s: log from %d to %d, want an end between %d and %d", when, start, leo, least, len(w.value))
+	if leo < least || leo > int64(len(w.value)) || start < w.gone || start > min(leo, 10) {
+		t.Errorf("%s: log from %d to %d, want a start from %d on and an end between %d and %d", when, start, leo, w.gone, least, len(w.value))
 		return
 	}
 	batches, err := readAll(l, start)

@@ -37,11 +37,10 @@ type Dir struct {
 	failed  chan struct{} // closed with the first failure
 	failing sync.Once
 
-	// checkpoint guards the two maps and the files that they are written to.
+	// checkpoint guards the maps and the files, which say the same.
 	checkpoint     sync.Mutex
 	recoveryPoints map[protocol.TopicPartition]int64
 	logStarts      map[protocol.TopicPartition]int64
-	// highWatermarks are those that the file held at start.
 	highWatermarks map[protocol.TopicPartition]int64
 }
 
@@ -216,9 +215,9 @@ func (d *Dir) beginUse(warn func(err error)) error {
 			return err
 		}
 	}
-	for name, offsets := range map[string]*map[protocol.TopicPartition]int64{
-		recoveryPointFile: &d.recoveryPoints, logStartOffsetFile: &d.logStarts, highWatermarkFile: &d.highWatermarks,
-	} {
+	d.checkpoint.Lock()
+	defer d.checkpoint.Unlock()
+	for name, offsets := range d.checkpointsLocked() {
 		read, err := readOffsetCheckpoint(d.fs, filepath.Join(d.path, name))
 		var bad *FormatError
 		if errors.As(err, &bad) {
@@ -263,6 +262,67 @@ func (d *Dir) save(name string, saved *map[protocol.TopicPartition]int64, collec
 		return err
 	}
 	*saved = offsets
+	return nil
+}
+
+// saveHighWatermarks writes the high watermarks, whatever the file has.
+func (d *Dir) saveHighWatermarks(offsets map[protocol.TopicPartition]int64) error {
+	d.checkpoint.Lock()
+	defer d.checkpoint.Unlock()
+	if err := d.writeCheckpoint(highWatermarkFile, offsets); err != nil {
+		return err
+	}
+	d.highWatermarks = offsets
+	return nil
+}
+
+func (d *Dir) savedHighWatermark(tp protocol.TopicPartition) int64 {
+	d.checkpoint.Lock()
+	defer d.checkpoint.Unlock()
+	return d.highWatermarks[tp]
+}
+
+// saved is what the checkpoints say of a log.
+func (d *Dir) saved(tp protocol.TopicPartition) (recoveryPoint, logStart int64) {
+	d.checkpoint.Lock()
+	defer d.checkpoint.Unlock()
+	return d.recoveryPoints[tp], d.logStarts[tp]
+}
+
+// checkpointsLocked are the checkpoints by file.
+func (d *Dir) checkpointsLocked() map[string]*map[protocol.TopicPartition]int64 {
+	return map[string]*map[protocol.TopicPartition]int64{
+		recoveryPointFile: &d.recoveryPoints, logStartOffsetFile: &d.logStarts, highWatermarkFile: &d.highWatermarks,
+	}
+}
+
+// remembers tells whether a checkpoint names a partition.
+func (d *Dir) remembers(tp protocol.TopicPartition) bool {
+	d.checkpoint.Lock()
+	defer d.checkpoint.Unlock()
+	for _, offsets := range d.checkpointsLocked() {
+		if _, ok := (*offsets)[tp]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// forget takes partitions out of the checkpoints.
+func (d *Dir) forget(gone func(protocol.TopicPartition) bool) error {
+	d.checkpoint.Lock()
+	defer d.checkpoint.Unlock()
+	for name, saved := range d.checkpointsLocked() {
+		offsets := maps.Clone(*saved)
+		maps.DeleteFunc(offsets, func(tp protocol.TopicPartition, _ int64) bool { return gone(tp) })
+		if len(offsets) == len(*saved) {
+			continue
+		}
+		if err := d.writeCheckpoint(name, offsets); err != nil {
+			return err
+		}
+		*saved = offsets
+	}
 	return nil
 }
 

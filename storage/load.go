@@ -334,7 +334,8 @@ func (l *Log) loadEndsLocked() error {
 		l.segments = []*segment{s}
 		l.leo = start
 	}
-	l.logStart = max(start, l.segments[0].base)
+	l.oldest = l.segments[0].base
+	l.logStart = max(start, l.oldest)
 	if l.leo < l.opts.RecoveryPoint && !l.recovered.Cut {
 		l.reportMissing()
 	}

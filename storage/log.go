@@ -44,6 +44,9 @@ type Log struct {
 	segments []*segment // by base offset; the last is the active one; never empty
 	leo      int64
 	logStart int64
+	// oldest is the base offset of the first segment that a power cut now would
+	// leave.
+	oldest int64
 	// flushedTo is the recovery point: everything below is synced, with its indexes.
 	flushedTo int64
 	epochs    epochCache

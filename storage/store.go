@@ -216,7 +216,8 @@ func (s *Store) openLog(d *Dir, path string, tp protocol.TopicPartition) error {
 		return nil // offline meanwhile
 	}
 	opts := s.options(d, tp)
-	opts.Clean, opts.RecoveryPoint, opts.LogStartOffset = d.clean, d.recoveryPoints[tp], d.logStarts[tp]
+	opts.Clean = d.clean
+	opts.RecoveryPoint, opts.LogStartOffset = d.saved(tp)
 	l, err := OpenLog(s.fs, path, opts)
 	if err != nil {
 		return s.dirFailed(d, err)
@@ -238,6 +239,7 @@ func (s *Store) options(d *Dir, tp protocol.TopicPartition) LogOptions {
 	return LogOptions{
 		Config: s.cfg.LogConfig(tp.Topic), Dir: d, FlushSoon: s.flushSoon, Now: s.cfg.Now, Log: s.log,
 		BeforeTruncate: func(offset int64) error { return d.lowerRecoveryPoint(tp, offset) },
+		SaveLogStart:   func(start int64) error { return s.saveLogStart(d, tp, start) },
 	}
 }
 
@@ -271,14 +273,14 @@ func (s *Store) Logs() iter.Seq2[protocol.TopicPartition, *Log] {
 // Dirs returns the log directories.
 func (s *Store) Dirs() []*Dir { return s.dirs }
 
-// HighWatermark returns the high watermark that was checkpointed last before
-// the start, 0 where there is none.
+// HighWatermark returns the high watermark that was checkpointed last, 0 where
+// there is none.
 func (s *Store) HighWatermark(tp protocol.TopicPartition) int64 {
 	l, ok := s.Get(tp)
 	if !ok {
 		return 0
 	}
-	return min(l.owner.highWatermarks[tp], l.LEO())
+	return min(l.owner.savedHighWatermark(tp), l.LEO())
 }
 
 // Create makes a log, or returns the one that is there if it has the topic id;
@@ -306,6 +308,9 @@ func (s *Store) Create(tp protocol.TopicPartition, topicID protocol.UUID, dir *D
 		return nil, fmt.Errorf("create log of %s: all log directories are offline: %w", tp, protocol.ErrKafkaStorageError)
 	case dir.Err() != nil:
 		return nil, dir.Err()
+	}
+	if err := s.forget(dir, tp); err != nil {
+		return nil, err
 	}
 	opts := s.options(dir, tp)
 	opts.TopicID, opts.Clean = topicID, true
@@ -457,7 +462,7 @@ func (s *Store) closeDir(d *Dir, epoch protocol.BrokerEpoch, highWatermarks map[
 		return err
 	}
 	if highWatermarks != nil {
-		if err := d.writeCheckpoint(highWatermarkFile, highWatermarks); err != nil {
+		if err := d.saveHighWatermarks(highWatermarks); err != nil {
 			return err
 		}
 	}

@@ -158,9 +158,34 @@ func (s *Store) checkpointLogStarts(d *Dir) error {
 	})
 }
 
+// saveLogStart makes sure that the checkpoint has the start of a log, along with
+// those of all others: who comes at the same time finds the work done.
+func (s *Store) saveLogStart(d *Dir, tp protocol.TopicPartition, start int64) error {
+	if _, saved := d.saved(tp); saved >= start {
+		return d.Err()
+	}
+	if err := s.checkpointLogStarts(d); err != nil {
+		return d.Err() // the directory is offline now
+	}
+	return nil
+}
+
+// forget takes what the checkpoints say of a log that is no more out of them,
+// before another one has its name: it would begin, and be believed, where the
+// first one did. What else is gone goes with it.
+func (s *Store) forget(d *Dir, tp protocol.TopicPartition) error {
+	if !d.remembers(tp) {
+		return nil
+	}
+	return d.forget(func(tp protocol.TopicPartition) bool {
+		_, ok := s.Get(tp)
+		return !ok
+	})
+}
+
 func (s *Store) checkpointHighWatermarks(offsets iter.Seq2[protocol.TopicPartition, int64]) {
 	sorted := byDir(s, offsets)
-	s.eachDir(func(d *Dir) error { return d.writeCheckpoint(highWatermarkFile, sorted[d]) })
+	s.eachDir(func(d *Dir) error { return d.saveHighWatermarks(sorted[d]) })
 }
 
 // untilRemoval is the time until a deleted log is due; long where there is none.

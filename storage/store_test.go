@@ -354,6 +354,44 @@ func TestStoreSetsStraysAside(t *testing.T) {
 
 // Run syncs closed segments, writes the checkpoints at their times, and
 // forgets silent producers.
+// TestStoreForgetsDeletedLogs: a log that is made under the name of a deleted
+// one, and does not live until the next checkpoint, has nothing of what the
+// checkpoints said of the first.
+func TestStoreForgetsDeletedLogs(t *testing.T) {
+	mem := vfs.NewMem()
+	s := openStore(t, mem, formatDirs(t, mem, "/a"), storeConfig())
+	dir := s.Dirs()[0]
+	kept, err := s.Create(tp("kept", 0), protocol.UUID{9}, nil)
+	check(t, err)
+	appendTest(t, kept, records(t, 5, 1), 1)
+	check(t, kept.AdvanceLogStart(1))
+	l, err := s.Create(tp("x", 0), protocol.UUID{1}, nil)
+	check(t, err)
+	appendTest(t, l, records(t, 10, 1), 1)
+	check(t, l.Flush(10))
+	check(t, l.AdvanceLogStart(6))
+	check(t, s.checkpointRecoveryPoints(dir))
+	check(t, l.SaveLogStart())
+	check(t, dir.saveHighWatermarks(map[protocol.TopicPartition]int64{tp("x", 0): 10, tp("kept", 0): 5}))
+
+	check(t, s.Delete(tp("x", 0)))
+	l, err = s.Create(tp("x", 0), protocol.UUID{2}, nil)
+	check(t, err)
+	appendTest(t, l, records(t, 3, 1), 1)
+
+	mem = mem.Kill()
+	dirs := openDirs(t, mem, "/a")
+	s = openStore(t, mem, dirs, storeConfig())
+	l, _ = s.Get(tp("x", 0))
+	if l.LogStartOffset() != 0 || l.LEO() != 3 || l.FlushedTo() != 0 || s.HighWatermark(tp("x", 0)) != 0 {
+		t.Errorf("the second log goes from %d to %d, is synced to %d and committed to %d; want 0, 3, 0 and 0", l.LogStartOffset(), l.LEO(), l.FlushedTo(), s.HighWatermark(tp("x", 0)))
+	}
+	kept, _ = s.Get(tp("kept", 0))
+	if kept.LogStartOffset() != 1 || s.HighWatermark(tp("kept", 0)) != 5 {
+		t.Errorf("the other log begins at %d and is committed to %d; want 1 and 5", kept.LogStartOffset(), s.HighWatermark(tp("kept", 0)))
+	}
+}
+
 func TestStoreRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := vfs.NewMem()

@@ -402,7 +402,7 @@ func (l *Log) startAtLocked(offset int64) error {
 		return err
 	}
 	l.segments = append(l.segments, s)
-	l.leo, l.logStart, l.flushedTo = offset, offset, offset
+	l.leo, l.logStart, l.oldest, l.flushedTo = offset, offset, offset, offset
 	l.producers, l.snapshots, l.snapshotAt = newProducerState(), nil, 0
 	return nil
 }

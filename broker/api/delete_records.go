@@ -67,10 +67,7 @@ func (h *DeleteRecords) Handle(_ context.Context, req *server.Request) server.An
 			e.pending = true
 		}
 	}
-	if run.settle() > 0 {
-		return server.Answer{Wait: run.wait}
-	}
-	return run.answer()
+	return server.Answer{Wait: run.wait}
 }
 
 // list takes the partitions out of the request. Where one is listed twice the
@@ -127,9 +124,24 @@ func (run *deleteRun) settle() int {
 	return pending
 }
 
-// wait parks the request until the replicas have followed, or its deadline. It
-// runs on the connection's writer goroutine.
+// save makes the deletions durable.
+func (run *deleteRun) save() {
+	for i := range run.entries {
+		if e := &run.entries[i]; e.pending {
+			if err := e.partition.SaveDeletion(); err != nil {
+				e.err, e.pending = err, false
+			}
+		}
+	}
+}
+
+// wait makes the deletions durable and parks the request until the replicas have
+// followed, or its deadline. It runs on the connection's writer goroutine.
 func (run *deleteRun) wait(ctx context.Context) server.Answer {
+	run.save()
+	if run.settle() == 0 {
+		return run.answer()
+	}
 	w := replica.NewWaiter(len(run.entries))
 	for {
 		for i := range run.entries {

@@ -42,6 +42,21 @@ func (p *Partition) DeleteRecords(offset int64) (Deletion, error) {
 	return Deletion{Before: offset}, nil
 }
 
+// SaveDeletion makes a deletion durable on this replica. It takes a sync, or
+// waits for somebody else's.
+func (p *Partition) SaveDeletion() error {
+	p.mu.Lock()
+	log := p.log
+	p.mu.Unlock()
+	if log == nil {
+		return protocol.ErrNotLeaderForPartition
+	}
+	if err := log.SaveLogStart(); err != nil {
+		return fmt.Errorf("save log start of %s: %w", p.tp, err)
+	}
+	return nil
+}
+
 // Deleted returns the low watermark, the lowest log start of all replicas on
 // brokers that are alive, and whether the records below the deletion are gone on
 // all of them.

@@ -85,6 +85,8 @@ func (l *fakeLog) OffsetOfMaxTimestamp() (storage.TimestampOffset, bool, error) 
 	return storage.TimestampOffset{Offset: l.leo - 1, TimestampMs: l.leo - 1}, l.leo > 0, nil
 }
 
+func (l *fakeLog) SaveLogStart() error { return nil }
+
 func (l *fakeLog) AdvanceLogStart(offset int64) error {
 	l.start = max(l.start, offset)
 	return nil

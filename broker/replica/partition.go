@@ -25,6 +25,7 @@ type Log interface {
 	Flush(upTo int64) error
 	FlushedTo() int64
 	AdvanceLogStart(offset int64) error
+	SaveLogStart() error
 	ActiveProducers() []storage.ActiveProducer
 }
 
