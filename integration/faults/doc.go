@@ -11,9 +11,9 @@
 // integration, and `make integration` runs them.
 //
 // KLAMM names the binary (default: bin/klamm of the checkout). With
-// KLAMM_FAULTS_AT=BROKER,CONTROLLER (addresses of a running node) the tests ask
-// that node, which may be an Apache Kafka: what it answers is right. Tests that
-// need a node of their own are left out then.
+// KLAMM_FAULTS_KAFKA=LAUNCHER, which runs Kafka's tools by name and its classes
+// by "java CLASS", the tests are about an Apache Kafka: where one of them fails
+// there it is the test that is wrong.
 //
 // Start reading at node_test.go, then produce_test.go.
 package faults

@@ -18,29 +18,27 @@ import (
 
 // patience bounds every wait: for an answer, a start, a state. Nothing takes
 // nearly as long unless it is stuck.
-const patience = 20 * time.Second
+var patience = 20 * time.Second
+
+// kafka is the launcher of an Apache Kafka that the tests are about instead of
+// klamm, if any.
+var kafka = os.Getenv("KLAMM_FAULTS_KAFKA")
 
 const clusterID = "ZmF1bHRzLW9mLW90aGVycw"
 
-// node is one klamm process and the directory that outlives it.
+// node is one process and the directory that outlives it.
 type node struct {
-	binary, dir string
-	broker      string // address of the broker listener
-	controller  string // address of the controller listener
+	dir        string
+	broker     string // address of the broker listener
+	controller string // address of the controller listener
 
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the process has ended
+	err  error         // what it ended with, once done
 }
 
 // shared is the node that the tests share; TestMain stops it.
 var shared = sync.OnceValues(func() (*node, error) {
-	if at := os.Getenv("KLAMM_FAULTS_AT"); at != "" {
-		broker, controller, ok := strings.Cut(at, ",")
-		if !ok {
-			return nil, fmt.Errorf("KLAMM_FAULTS_AT=%s is not BROKER,CONTROLLER", at)
-		}
-		return &node{broker: broker, controller: controller}, nil
-	}
 	dir, err := os.MkdirTemp("", "klamm-faults-")
 	if err != nil {
 		return nil, err
@@ -49,6 +47,9 @@ var shared = sync.OnceValues(func() (*node, error) {
 })
 
 func TestMain(m *testing.M) {
+	if kafka != "" {
+		patience *= 3 // it takes longer to start
+	}
 	code := m.Run()
 	if n, err := shared(); err == nil && n.cmd != nil {
 		n.kill()
@@ -74,9 +75,6 @@ func sharedNode(t *testing.T) *node {
 // ownNode is a node for one test, with settings of its own.
 func ownNode(t *testing.T, settings ...string) *node {
 	t.Helper()
-	if os.Getenv("KLAMM_FAULTS_AT") != "" {
-		t.Skip("needs a node of its own")
-	}
 	n, err := newNode(t.TempDir(), settings...)
 	if n != nil {
 		t.Cleanup(func() {
@@ -92,22 +90,45 @@ func ownNode(t *testing.T, settings ...string) *node {
 	return n
 }
 
-// newNode formats a node and starts it. Groups form fast and lose members
-// fast, so that the tests do not wait for what takes seconds by default.
-func newNode(dir string, settings ...string) (*node, error) {
+// program is a command line of klamm, or of Kafka that means the same.
+func program(args ...string) *exec.Cmd {
+	if kafka != "" {
+		if args[0] == "server" {
+			args = append([]string{"java", "kafka.Kafka"}, args[1:]...)
+		}
+		return exec.Command(kafka, args...)
+	}
 	binary := os.Getenv("KLAMM")
 	if binary == "" {
 		binary = "../../bin/klamm"
 	}
 	binary, err := filepath.Abs(binary)
 	if err != nil {
+		panic(err)
+	}
+	return exec.Command(binary, args...)
+}
+
+// newNode formats a node and starts it.
+func newNode(dir string, settings ...string) (*node, error) {
+	n, err := configure(dir, settings...)
+	if err != nil {
 		return nil, err
 	}
+	if out, err := n.format(); err != nil {
+		return nil, fmt.Errorf("format (make build?): %w\n%s", err, out)
+	}
+	return n, n.start()
+}
+
+// configure writes a node's configuration. Groups form fast and lose members
+// fast, so that the tests do not wait for what takes seconds by default.
+func configure(dir string, settings ...string) (*node, error) {
 	ports, err := freePorts(2)
 	if err != nil {
 		return nil, err
 	}
-	n := &node{binary: binary, dir: dir, broker: "localhost:" + ports[0], controller: "localhost:" + ports[1]}
+	n := &node{dir: dir, broker: "localhost:" + ports[0], controller: "localhost:" + ports[1]}
 	lines := append([]string{
 		"process.roles=broker,controller",
 		"node.id=1",
@@ -124,14 +145,19 @@ func newNode(dir string, settings ...string) (*node, error) {
 		"group.initial.rebalance.delay.ms=0",
 		"group.min.session.timeout.ms=100",
 	}, settings...)
-	config := filepath.Join(dir, "server.properties")
-	if err := os.WriteFile(config, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
-		return nil, err
-	}
-	if out, err := exec.Command(binary, "storage", "format", "-t", clusterID, "-c", config).CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("format (make build?): %w\n%s", err, out)
-	}
-	return n, n.start()
+	return n, os.WriteFile(n.config(), []byte(strings.Join(lines, "\n")+"\n"), 0o644)
+}
+
+func (n *node) config() string { return filepath.Join(n.dir, "server.properties") }
+
+// data is a file in the node's log directory.
+func (n *node) data(elem ...string) string {
+	return filepath.Join(append([]string{n.dir, "data"}, elem...)...)
+}
+
+func (n *node) format(args ...string) (string, error) {
+	out, err := program(append([]string{"storage", "format", "-t", clusterID, "-c", n.config()}, args...)...).CombinedOutput()
+	return string(out), err
 }
 
 func (n *node) logPath() string { return filepath.Join(n.dir, "log") }
@@ -144,15 +170,14 @@ func (n *node) logTail() string {
 	return string(text[max(0, len(text)-4000):])
 }
 
-// start starts the process and waits until its port takes connections, which
-// it does once the node serves.
-func (n *node) start() error {
+// launch starts the process.
+func (n *node) launch() error {
 	log, err := os.OpenFile(n.logPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(n.binary, "server", filepath.Join(n.dir, "server.properties"))
+	cmd := program("server", n.config())
 	cmd.Dir, cmd.Stdout, cmd.Stderr = n.dir, log, log
 	if err := cmd.Start(); err != nil {
 		return err
@@ -160,13 +185,22 @@ func (n *node) start() error {
 	done := make(chan struct{})
 	n.cmd, n.done = cmd, done
 	go func() {
-		_ = cmd.Wait()
+		n.err = cmd.Wait()
 		close(done)
 	}()
+	return nil
+}
+
+// start starts the process and waits until its port takes connections, which
+// it does once the node serves.
+func (n *node) start() error {
+	if err := n.launch(); err != nil {
+		return err
+	}
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		select {
-		case <-done:
-			return fmt.Errorf("the node ended while it was started\n%s", n.logTail())
+		case <-n.done:
+			return fmt.Errorf("the node ended while it was started: %w\n%s", n.err, n.logTail())
 		default:
 		}
 		if conn, err := net.Dial("tcp", n.broker); err == nil {
@@ -200,6 +234,34 @@ func (n *node) restart(t *testing.T, s syscall.Signal) {
 	if err := n.start(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// refuses starts the process, which must end by itself with an error, and gives
+// what it has written to its log since.
+func (n *node) refuses(t *testing.T, why string) string {
+	t.Helper()
+	before, err := os.ReadFile(n.logPath())
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	if err := n.launch(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-n.done:
+	case <-time.After(patience):
+		n.kill()
+		t.Errorf("%s: the node was started", why)
+		return ""
+	}
+	if n.err == nil {
+		t.Errorf("%s: the node has ended as if all were well", why)
+	}
+	after, err := os.ReadFile(n.logPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(after[len(before):])
 }
 
 // freePorts gives ports that nobody listens on now.
