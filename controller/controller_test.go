@@ -27,7 +27,7 @@ func TestFirstStart(t *testing.T) {
 		cfg.Registration.ControllerID, cfg.Registration.IncarnationID = 1, [16]byte{'c'}
 		w := newWorld(t, cfg)
 		defer w.stop()
-		w.check("LeaderChange", bootstrapBatch+" REGISTER_CONTROLLER")
+		w.check("LeaderChange", bootstrapBatch, "REGISTER_CONTROLLER")
 		if got := w.machine.Image().Offset(); got != 10 {
 			t.Errorf("offset %d, want 10", got)
 		}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/klamm/klamm/config"
 	"github.com/klamm/klamm/metadata"
 	"github.com/klamm/klamm/metadata/feature"
 	"github.com/klamm/klamm/metadata/record"
@@ -52,11 +51,7 @@ func Bootstrap(formatted []record.Record, env Env) []record.Record {
 		}
 	}
 	if elr && !minISR {
-		key, _ := config.TopicKey(minISRKey)
-		value := key.Resolve(config.Layers{Static: env.Static}).Value
-		records = append(records, &record.Config{
-			ResourceType: metadata.ResourceBroker, Name: minISRKey, Value: &value,
-		})
+		records = append(records, clusterMinISR(env))
 	}
 	if !level.HasTransactions() {
 		return records

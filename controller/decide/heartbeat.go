@@ -38,7 +38,7 @@ func Heartbeat(img *metadata.Image, req *kmsg.BrokerHeartbeatRequest, progress P
 	resp := kmsg.NewPtrBrokerHeartbeatResponse()
 	resp.IsCaughtUp = req.CurrentMetadataOffset >= progress.Registered
 	resp.IsFenced = b.Fenced
-	records := cordon(img, b, req)
+	var records []record.Record
 
 	switch {
 	case b.Fenced && req.WantShutdown:
@@ -73,7 +73,7 @@ func Heartbeat(img *metadata.Image, req *kmsg.BrokerHeartbeatRequest, progress P
 		})
 		records = append(records, moves...)
 	}
-	return records, resp, nil
+	return append(records, cordon(img, b, req)...), resp, nil
 }
 
 // cordon takes note of directories that get no new replicas (Kafka 4.3).

@@ -30,6 +30,9 @@ func UpdateFeatures(img *metadata.Image, req *kmsg.UpdateFeaturesRequest, env En
 	}
 	validateOnly := req.Version >= 1 && req.ValidateOnly
 	var records []record.Record
+	if proposed[feature.ELR] > 0 && !elrEnabled(img) {
+		records = elrConfigs(img, env)
+	}
 	for _, u := range req.FeatureUpdates {
 		kind := u.UpgradeType
 		if req.Version == 0 {
