@@ -85,7 +85,6 @@ func (r *round) add(o *op, level feature.Level, records []record.Record, sizes [
 		records = append(append([]record.Record{&record.BeginTransaction{Name: &name}}, records...), &record.EndTransaction{})
 		sizes = append(append([]int{recordOverhead + len(name)}, sizes...), recordOverhead)
 		r.sealed = true
-		defer func() { r.sealed = true }()
 	}
 	for i, rec := range records {
 		r.push(level, rec, sizes[i])
@@ -102,6 +101,7 @@ func (r *round) push(level feature.Level, rec record.Record, bytes int) {
 	p.records = append(p.records, rec)
 	p.bytes += bytes
 	r.next++
+	_, r.sealed = rec.(*record.EndTransaction)
 }
 
 // follow answers an op that has no records with those decided before it.
