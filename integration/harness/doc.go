@@ -1,0 +1,10 @@
+// Package harness starts a broker as a process for tests that use real clients,
+// kills it, and starts it again on what is left. It also finds the programs
+// that such tests need. It carries the build tag integration.
+//
+// KLAMM names the binary (default: bin/klamm of the checkout), KLAMM_KAFKA_TOOLS
+// a launcher of Kafka's tools other than kafkatools/kafka. With KLAMM_NODE=kafka
+// every node is an Apache Kafka instead: a test that fails there is wrong.
+//
+// Start reading at node.go.
+package harness

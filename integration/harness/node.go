@@ -1,0 +1,198 @@
+//go:build integration
+
+package harness
+
+import (
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// startTimeout bounds a start; a node is up in far less than a second, Kafka's
+// in some, and a busy machine is given time.
+const startTimeout = 60 * time.Second
+
+// stopTimeout bounds the end of a process after a signal.
+const stopTimeout = 30 * time.Second
+
+const clusterID = "aGFybmVzcy1vZi1jbGllbnRz"
+
+// Node is one combined node, controller and broker, and the directory that
+// outlives its process. One goroutine at a time may call its methods.
+type Node struct {
+	// Address is that of the broker's listener.
+	Address string
+
+	t       *testing.T
+	dir     string // holds server.properties, data and log
+	command []string
+	cmd     *exec.Cmd
+	done    chan struct{} // closed when the process has ended
+	err     error         // of the process, once done
+}
+
+// Start formats a directory, with the given lines of server.properties too, and
+// starts a node on it. The process ends with the test.
+func Start(t *testing.T, settings ...string) *Node {
+	t.Helper()
+	ports := freePorts(t, 2)
+	n := &Node{t: t, dir: t.TempDir(), Address: "localhost:" + ports[0]}
+	controller := "localhost:" + ports[1]
+	config := filepath.Join(n.dir, "server.properties")
+	lines := append([]string{
+		"process.roles=broker,controller",
+		"node.id=1",
+		"controller.quorum.voters=1@" + controller,
+		"listeners=PLAINTEXT://" + n.Address + ",CONTROLLER://" + controller,
+		"controller.listener.names=CONTROLLER",
+		"log.dirs=" + filepath.Join(n.dir, "data"),
+		"offsets.topic.replication.factor=1",
+		"transaction.state.log.replication.factor=1",
+		"transaction.state.log.min.isr=1",
+		"share.coordinator.state.topic.replication.factor=1",
+		"share.coordinator.state.topic.min.isr=1",
+	}, settings...)
+	if err := os.WriteFile(config, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var format []string
+	switch kind := os.Getenv("KLAMM_NODE"); kind {
+	case "", "klamm":
+		binary := klamm(t)
+		format = []string{binary, "storage"}
+		n.command = []string{binary, "server", config}
+	case "kafka":
+		tools := KafkaTools(t)
+		format = []string{tools, "java", "kafka.tools.StorageTool"}
+		n.command = []string{tools, "java", "kafka.Kafka", config}
+		t.Setenv("KAFKA_HEAP", "512M")
+	default:
+		t.Fatalf("KLAMM_NODE=%s is neither klamm nor kafka", kind)
+	}
+	format = append(format, "format", "-t", clusterID, "-c", config)
+	if out, err := exec.Command(format[0], format[1:]...).CombinedOutput(); err != nil {
+		t.Fatalf("format: %v\n%s", err, out)
+	}
+	t.Cleanup(func() {
+		n.Kill()
+		if t.Failed() {
+			t.Logf("the end of the node's log:\n%s", n.logTail())
+		}
+	})
+	n.Restart()
+	return n
+}
+
+func klamm(t *testing.T) string {
+	t.Helper()
+	path := os.Getenv("KLAMM")
+	if path == "" {
+		path = filepath.Join(root(t), "bin", "klamm")
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("no binary (make build): %v", err)
+	}
+	return path
+}
+
+// Restart starts the process, again if there was one, and waits until its port
+// takes connections, which it does once the node serves.
+func (n *Node) Restart() {
+	n.t.Helper()
+	log, err := os.OpenFile(n.logPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer log.Close()
+	cmd := exec.Command(n.command[0], n.command[1:]...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = n.dir, log, log
+	if err := cmd.Start(); err != nil {
+		n.t.Fatal(err)
+	}
+	done := make(chan struct{})
+	n.cmd, n.done = cmd, done
+	go func() {
+		n.err = cmd.Wait()
+		close(done)
+	}()
+	for deadline := time.Now().Add(startTimeout); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		select {
+		case <-done:
+			n.t.Fatalf("the node ended while it was started: %v\n%s", n.err, n.logTail())
+		default:
+		}
+		if conn, err := net.Dial("tcp", n.Address); err == nil {
+			conn.Close()
+			return
+		}
+	}
+	n.t.Fatalf("%s takes no connections after %s\n%s", n.Address, startTimeout, n.logTail())
+}
+
+// Kill is kill -9.
+func (n *Node) Kill() {
+	if n.cmd != nil {
+		n.end(syscall.SIGKILL)
+	}
+}
+
+// Stop is a clean stop, which must be one.
+func (n *Node) Stop() {
+	n.t.Helper()
+	n.end(syscall.SIGTERM)
+	var exit *exec.ExitError
+	if errors.As(n.err, &exit) && exit.ExitCode() == 128+int(syscall.SIGTERM) {
+		return // how Java ends after its shutdown hooks
+	}
+	if n.err != nil {
+		n.t.Errorf("a stop by SIGTERM ended with %v\n%s", n.err, n.logTail())
+	}
+}
+
+// end sends a signal and waits for the end of the process.
+func (n *Node) end(s syscall.Signal) {
+	n.t.Helper()
+	_ = n.cmd.Process.Signal(s) // an error: it has ended already
+	select {
+	case <-n.done:
+	case <-time.After(stopTimeout):
+		n.t.Errorf("%v has not ended the node after %s", s, stopTimeout)
+		_ = n.cmd.Process.Kill()
+		<-n.done
+	}
+}
+
+func (n *Node) logPath() string { return filepath.Join(n.dir, "log") }
+
+func (n *Node) logTail() string {
+	text, err := os.ReadFile(n.logPath())
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-4000):])
+}
+
+// freePorts gives ports that nobody listens on now.
+func freePorts(t *testing.T, count int) []string {
+	t.Helper()
+	var ports []string
+	for range count {
+		listener, err := net.Listen("tcp", "localhost:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer listener.Close()
+		_, port, err := net.SplitHostPort(listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ports = append(ports, port)
+	}
+	return ports
+}

@@ -1,0 +1,41 @@
+//go:build integration
+
+package harness
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+)
+
+// Need finds a program that a test can not do without.
+func Need(t *testing.T, name, install string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Fatalf("%s is not installed, and this test shows what it does with klamm: %s", name, install)
+	}
+	return path
+}
+
+// KafkaTools is the launcher of Apache Kafka's tools.
+func KafkaTools(t *testing.T) string {
+	t.Helper()
+	if path := os.Getenv("KLAMM_KAFKA_TOOLS"); path != "" {
+		return path
+	}
+	Need(t, "java", "apt-get install default-jre-headless")
+	return filepath.Join(root(t), "integration", "kafkatools", "kafka")
+}
+
+// root is the directory of the checkout.
+func root(t *testing.T) string {
+	t.Helper()
+	_, file, _, ok := runtime.Caller(0)
+	if !ok {
+		t.Fatal("the place of the sources is unknown")
+	}
+	return filepath.Join(filepath.Dir(file), "..", "..")
+}
