@@ -289,7 +289,7 @@ func validateConnections(next Layers) error {
 		}
 	}
 	for _, prefix := range prefixes {
-		for _, name := range []string{"max.connections", "max.connection.creation.rate"} {
+		for _, name := range listenerNames {
 			text, ok := next.BrokerValue(prefix + name)
 			if !ok {
 				continue

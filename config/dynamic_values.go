@@ -5,16 +5,12 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // Dynamic are the values of a broker that can change while it runs, but for the
 // defaults of topics, which are in Topic.
 type Dynamic struct {
 	Connections Connections
-	// ProducerExpiration (producer.id.expiration.ms): the state of a producer
-	// that is silent for so long is forgotten. Default 24 h.
-	ProducerExpiration time.Duration
 	// RecoveryThreads (num.recovery.threads.per.data.dir): logs of one directory
 	// that are opened at a time, so only a start looks at it. Default 2.
 	RecoveryThreads int
@@ -29,8 +25,8 @@ type Connections struct {
 	// addresses or names.
 	PerIP          int
 	PerIPOverrides map[string]int
-	// Listeners (listener.name.NAME.max.connections, ...) are bounds of single
-	// listeners, by upper-case name.
+	// Listeners (listener.name.NAME.max.connections, ...) are those listeners that
+	// have bounds of their own, by upper-case name.
 	Listeners map[string]ConnectionLimits
 }
 
@@ -40,6 +36,18 @@ type ConnectionLimits struct {
 	// (max.connection.creation.rate) are accepted per second.
 	Max, Rate int
 }
+
+// dynamicNames are the keys that ResolveDynamic reads, those of listeners apart.
+var dynamicNames = []string{
+	"max.connections", "max.connection.creation.rate", "max.connections.per.ip", perIPOverridesKey,
+	"num.recovery.threads.per.data.dir",
+}
+
+// listenerNames are those of them that a listener can have for itself.
+var listenerNames = []string{"max.connections", "max.connection.creation.rate"}
+
+// noLimits is what nobody set.
+var noLimits = ConnectionLimits{Max: math.MaxInt32, Rate: math.MaxInt32}
 
 // ResolveDynamic gives the values that count. listeners are the names of those
 // that may have bounds of their own.
@@ -51,8 +59,7 @@ func ResolveDynamic(l Layers, listeners []string) Dynamic {
 			PerIPOverrides:   make(map[string]int),
 			Listeners:        make(map[string]ConnectionLimits),
 		},
-		ProducerExpiration: time.Duration(l.brokerInt("producer.id.expiration.ms")) * time.Millisecond,
-		RecoveryThreads:    int(l.brokerInt("num.recovery.threads.per.data.dir")),
+		RecoveryThreads: int(l.brokerInt("num.recovery.threads.per.data.dir")),
 	}
 	// What cannot be read was refused when it was set.
 	overrides, _ := parsePerIP(l.brokerText(perIPOverridesKey))
@@ -60,7 +67,9 @@ func ResolveDynamic(l Layers, listeners []string) Dynamic {
 		d.Connections.PerIPOverrides[o.host] = o.most
 	}
 	for _, name := range listeners {
-		d.Connections.Listeners[name] = l.connectionLimits(listenerPrefix(name))
+		if own := l.connectionLimits(listenerPrefix(name)); own != noLimits {
+			d.Connections.Listeners[name] = own
+		}
 	}
 	return d
 }

@@ -4,7 +4,6 @@ import (
 	"math"
 	"reflect"
 	"testing"
-	"time"
 )
 
 // TestResolveDynamic: for every value the broker's own setting beats that of all
@@ -14,9 +13,9 @@ func TestResolveDynamic(t *testing.T) {
 	defaults := Dynamic{
 		Connections: Connections{
 			ConnectionLimits: ConnectionLimits{Max: all, Rate: all}, PerIP: all,
-			PerIPOverrides: map[string]int{}, Listeners: map[string]ConnectionLimits{"INSIDE": {Max: all, Rate: all}},
+			PerIPOverrides: map[string]int{}, Listeners: map[string]ConnectionLimits{},
 		},
-		ProducerExpiration: 24 * time.Hour, RecoveryThreads: 2,
+		RecoveryThreads: 2,
 	}
 	layers := Layers{}
 	check := func(what string, want Dynamic) {
@@ -34,10 +33,9 @@ func TestResolveDynamic(t *testing.T) {
 
 	layers.BrokerDefault = FromMap(map[string]string{
 		"max.connections": "10", "max.connections.per.ip.overrides": "10.0.0.1:7, h:0",
-		"producer.id.expiration.ms": "1000", "listener.name.inside.max.connections": "11",
+		"listener.name.inside.max.connections": "11",
 	})
 	want.Connections.Max, want.Connections.PerIPOverrides = 10, map[string]int{"10.0.0.1": 7, "h": 0}
-	want.ProducerExpiration = time.Second
 	want.Connections.Listeners = map[string]ConnectionLimits{"INSIDE": {Max: 11, Rate: all}}
 	check("all brokers", want)
 

@@ -42,6 +42,15 @@ type Listeners struct {
 	ControllerNames []string
 }
 
+// Names are those of all listeners that are bound.
+func (l Listeners) Names() []string {
+	var names []string
+	for _, listener := range slices.Concat(l.Broker, l.Controller) {
+		names = append(names, listener.Name)
+	}
+	return names
+}
+
 // parseListener reads NAME://HOST:PORT, where HOST may be empty or an IPv6
 // address in brackets.
 func parseListener(entry string) (Listener, error) {

@@ -221,12 +221,43 @@ func (r *reader) config() *Config {
 		StartOffsetInterval:     r.ms("log.flush.start.offset.checkpoint.interval.ms"),
 		HighWatermarkInterval:   r.positiveMs("replica.high.watermark.checkpoint.interval.ms"),
 		FlushCheckInterval:      r.positiveMs("log.flush.scheduler.interval.ms"),
-		ProducerExpiration:      r.ms("producer.id.expiration.ms"),
 		ProducerExpirationCheck: r.ms("producer.id.expiration.check.interval.ms"),
 		RetentionInterval:       r.positiveMs("log.retention.check.interval.ms"),
-		RecoveryThreads:         int(r.long("num.recovery.threads.per.data.dir")),
 	}
+	c.Dynamic = r.dynamic(c.Listeners.Names())
 	return c
+}
+
+// dynamic reads what can change at run time.
+func (r *reader) dynamic(listeners []string) Dynamic {
+	for _, name := range dynamicNames {
+		r.used[name] = true
+	}
+	for _, listener := range listeners {
+		for _, base := range listenerNames {
+			name := listenerPrefix(listener) + base
+			if !r.set(name) {
+				continue
+			}
+			key := *brokerIndex[base]
+			key.Name = name
+			if _, err := key.Parse(r.values[name].Value); err != nil {
+				r.fail(name, "%v; valid is %s", err, key.describe())
+			}
+		}
+	}
+	static := Layers{Static: func(name string) (string, bool) {
+		p, ok := r.values[name]
+		return p.Value, ok && !r.wrong[name]
+	}}
+	if err := validatePerIP(static); err != nil {
+		name := perIPOverridesKey
+		if !r.set(name) {
+			name = "max.connections.per.ip"
+		}
+		r.fail(name, "%v; valid overrides are a list of HOST:COUNT", err)
+	}
+	return ResolveDynamic(static, listeners)
 }
 
 func (r *reader) node() Node {
@@ -270,6 +301,7 @@ func (r *reader) topics() Topics {
 		r.fail("default.replication.factor", "valid is 1 to %d", math.MaxInt16)
 	}
 	r.checkTopicDefaults()
+	r.used["producer.id.expiration.ms"] = true // ResolveTopic reads it
 	return Topics{
 		NumPartitions:     r.int32("num.partitions"),
 		ReplicationFactor: int16(factor),
@@ -321,13 +353,11 @@ func (r *reader) groups() Groups {
 
 func (r *reader) network() Network {
 	n := Network{
-		MaxRequestBytes:     r.int32("socket.request.max.bytes"),
-		MaxQueuedBytes:      r.long("queued.max.request.bytes"),
-		IdleTimeout:         r.ms("connections.max.idle.ms"),
-		MaxConnections:      int(r.long("max.connections")),
-		MaxConnectionsPerIP: int(r.long("max.connections.per.ip")),
-		SendBuffer:          -1,
-		ReceiveBuffer:       -1,
+		MaxRequestBytes: r.int32("socket.request.max.bytes"),
+		MaxQueuedBytes:  r.long("queued.max.request.bytes"),
+		IdleTimeout:     r.ms("connections.max.idle.ms"),
+		SendBuffer:      -1,
+		ReceiveBuffer:   -1,
 	}
 	if r.set("socket.send.buffer.bytes") {
 		n.SendBuffer = int(r.long("socket.send.buffer.bytes"))

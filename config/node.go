@@ -23,6 +23,8 @@ type Config struct {
 	Groups     Groups
 	Network    Network
 	Storage    Storage
+	// Dynamic is what can change at run time, as the file has it.
+	Dynamic Dynamic
 
 	// Static is what the file sets, as it is written there: the layer
 	// FromFile, and what DescribeConfigs shows of it.
@@ -188,9 +190,6 @@ type Network struct {
 	// IdleTimeout (connections.max.idle.ms): a connection without a request
 	// for so long is closed. Default 10 min; negative: never.
 	IdleTimeout time.Duration
-	// MaxConnections (max.connections) and MaxConnectionsPerIP
-	// (max.connections.per.ip). Defaults: no bound.
-	MaxConnections, MaxConnectionsPerIP int
 	// SendBuffer, ReceiveBuffer (socket.send.buffer.bytes,
 	// socket.receive.buffer.bytes): of the socket; −1 is the system's
 	// choice. Default here: the system's choice, which grows by itself,
@@ -217,16 +216,10 @@ type Storage struct {
 	// FlushCheckInterval (log.flush.scheduler.interval.ms): how often logs
 	// are looked at whose flush.ms has passed. Default: never.
 	FlushCheckInterval time.Duration
-	// ProducerExpiration (producer.id.expiration.ms): the state of a
-	// producer that is silent for so long is forgotten. Default 24 h.
-	ProducerExpiration time.Duration
-	// ProducerExpirationCheck (producer.id.expiration.check.interval.ms).
-	// Default 10 min.
+	// ProducerExpirationCheck (producer.id.expiration.check.interval.ms): how
+	// often silent producers are looked for. Default 10 min.
 	ProducerExpirationCheck time.Duration
 	// RetentionInterval (log.retention.check.interval.ms): how often logs are
 	// looked at for what their topics do not keep. Default 5 min.
 	RetentionInterval time.Duration
-	// RecoveryThreads (num.recovery.threads.per.data.dir): logs of one
-	// directory that are opened at a time. Default 2.
-	RecoveryThreads int
 }

@@ -51,6 +51,10 @@ type Topic struct {
 	// min.insync.replicas: below it, acks=all is refused.
 	MinInsyncReplicas           int32
 	UncleanLeaderElectionEnable bool
+
+	// producer.id.expiration.ms, which only brokers have: the state of a producer
+	// that is silent for so long is forgotten.
+	ProducerIDExpirationMs int64
 }
 
 // ResolveTopic parses the values that count for a topic. Values that are in an
@@ -99,6 +103,7 @@ func ResolveTopic(layers Layers) Topic {
 		TimestampAfterMaxMs:         get("message.timestamp.after.max.ms").Int,
 		MinInsyncReplicas:           int32(get("min.insync.replicas").Int),
 		UncleanLeaderElectionEnable: get("unclean.leader.election.enable").Bool,
+		ProducerIDExpirationMs:      layers.brokerInt("producer.id.expiration.ms"),
 	}
 	if size := get("internal.segment.bytes").Int; size > 0 {
 		t.SegmentBytes = int32(size)

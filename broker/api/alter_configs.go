@@ -274,13 +274,7 @@ func (a *Admin) validateBroker(name string, props map[string]string) error {
 
 // brokerLayers are where this broker's configs come from.
 func (a *Admin) brokerLayers() config.Layers {
-	img := a.Image()
-	layer := func(name string) config.Lookup {
-		return func(key string) (string, bool) {
-			return img.Config(metadata.Resource{Type: metadata.ResourceBroker, Name: name}, key)
-		}
-	}
-	return config.Layers{Broker: layer(strconv.Itoa(int(a.NodeID))), BrokerDefault: layer(""), Static: a.Static}
+	return a.Image().Layers(a.NodeID, a.Static)
 }
 
 // alteredProps are the configs of a broker after the operations. A name that is

@@ -86,7 +86,7 @@ func (d *configAnswer) topic(name string, keys []string) ([]kmsg.DescribeConfigs
 	if _, ok := d.img.Topic(name); !ok {
 		return nil, protocol.ErrUnknownTopicOrPartition
 	}
-	layers := d.layers(d.layer(metadata.ResourceTopic, name))
+	layers := d.layers(metadata.Resource{Type: metadata.ResourceTopic, Name: name})
 	var out []kmsg.DescribeConfigsResponseResourceConfig
 	for _, key := range config.TopicKeys() {
 		if !asked(keys, key.Name) {
@@ -99,17 +99,10 @@ func (d *configAnswer) topic(name string, keys []string) ([]kmsg.DescribeConfigs
 }
 
 // layers are where a topic's or a group's configs come from.
-func (d *configAnswer) layers(own config.Lookup) config.Layers {
-	return config.Layers{
-		Topic:         own,
-		Broker:        d.layer(metadata.ResourceBroker, strconv.Itoa(int(d.self))),
-		BrokerDefault: d.layer(metadata.ResourceBroker, ""),
-		Static:        d.static,
-	}
-}
-
-func (d *configAnswer) layer(kind int8, name string) config.Lookup {
-	return func(key string) (string, bool) { return d.img.Config(metadata.Resource{Type: kind, Name: name}, key) }
+func (d *configAnswer) layers(of metadata.Resource) config.Layers {
+	layers := d.img.Layers(d.self, d.static)
+	layers.Topic = d.img.ConfigsOf(of)
+	return layers
 }
 
 // broker answers for this broker by its id, and for the defaults of all brokers
@@ -192,7 +185,7 @@ func (d *configAnswer) brokerEntry(name string, places []config.Setting) kmsg.De
 // brokerPlaces lists where a key of this broker is set, the strongest first. Of
 // keys that stand for one another those before the key's own are left out.
 func (d *configAnswer) brokerPlaces(name string) []config.Setting {
-	layers := d.layers(nil)
+	layers := d.img.Layers(d.self, d.static)
 	names := config.BrokerSynonyms(name)
 	var places []config.Setting
 	for _, layer := range []struct {

@@ -31,7 +31,7 @@ func (d *configAnswer) group(name string, keys []string) ([]kmsg.DescribeConfigs
 	if name == "" {
 		return nil, protocol.Errorf(protocol.ErrInvalidRequest, "Group name must not be empty")
 	}
-	layers := d.layers(d.layer(metadata.ResourceGroup, name))
+	layers := d.layers(metadata.Resource{Type: metadata.ResourceGroup, Name: name})
 	var out []kmsg.DescribeConfigsResponseResourceConfig
 	for _, key := range config.GroupKeys() {
 		if asked(keys, key.Name) {

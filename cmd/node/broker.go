@@ -24,7 +24,7 @@ import (
 // brokerHalf is the broker with what it works on.
 type brokerHalf struct {
 	n          *node
-	configs    topicConfigs
+	configs    configs
 	store      *storage.Store   // nil until the broker is registered
 	replicas   *replica.Manager // likewise
 	heartbeats *controllerclient.Client
@@ -37,10 +37,8 @@ type brokerHalf struct {
 // runBroker lives the broker's life, and its listeners' from the moment that it
 // serves until it has been let go.
 func (n *node) runBroker(ctx context.Context, below *stage, meta *metadata, q *quorum) error {
-	h := &brokerHalf{n: n, configs: topicConfigs{
-		node:               n.cfg.Node.ID,
-		static:             config.FromMap(n.cfg.Static),
-		producerExpiration: n.cfg.Storage.ProducerExpiration.Milliseconds(),
+	h := &brokerHalf{n: n, configs: configs{
+		node: n.cfg.Node.ID, static: config.FromMap(n.cfg.Static), listeners: n.cfg.Listeners.Names(),
 	}}
 	h.heartbeats, h.requests = n.controllerClient(q), n.controllerClient(q)
 	defer h.heartbeats.Close()
@@ -149,8 +147,8 @@ var securityProtocols = map[string]int16{"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTE
 func (h *brokerHalf) load(ctx context.Context, img *cluster.Image) error {
 	cfg := storage.DefaultStoreConfig()
 	s := h.n.cfg.Storage
-	cfg.LogConfig = func(topic string) storage.LogConfig { return h.configs.resolve(img, topic).Log }
-	cfg.RecoveryThreads = s.RecoveryThreads
+	cfg.LogConfig = func(topic string) storage.LogConfig { return h.configs.topic(img, topic).Log }
+	cfg.RecoveryThreads = h.configs.dynamic(img).RecoveryThreads
 	cfg.RecoveryPointInterval = s.CheckpointInterval
 	cfg.LogStartInterval = s.StartOffsetInterval
 	cfg.HighWatermarkInterval = s.HighWatermarkInterval
@@ -162,13 +160,14 @@ func (h *brokerHalf) load(ctx context.Context, img *cluster.Image) error {
 	}
 	h.store = store
 	h.replicas = replica.NewManager(replica.Config{
-		Node: h.n.cfg.Node.ID, Store: replica.NewStore(store), TopicConfig: h.configs.resolve,
+		Node: h.n.cfg.Node.ID, Store: replica.NewStore(store), TopicConfig: h.configs.topic,
 	}, h.n.log)
 	return nil
 }
 
 // Apply implements broker.Replicas: it is called once the logs are loaded.
 func (h *brokerHalf) Apply(delta *cluster.Delta, img *cluster.Image) {
+	h.applyConfigs(delta, img)
 	h.replicas.Apply(delta, img)
 	h.applyGroups(delta, img)
 }

@@ -36,9 +36,10 @@ type node struct {
 // Run is a node's life. It returns nil after a stop that ctx asked for.
 func Run(ctx context.Context, cfg *config.Config, log zerolog.Logger) (err error) {
 	n := &node{cfg: cfg, log: log, asked: telemetry.LimitRepeats(log), memory: requestMemory(cfg.Network)}
+	limits := n.connectionLimits(ctx, cfg.Dynamic.Connections)
 	n.connections = map[protocol.ListenerKind]*server.Connections{
-		protocol.BrokerListener:     server.NewConnections(connectionLimits(cfg)),
-		protocol.ControllerListener: server.NewConnections(connectionLimits(cfg)),
+		protocol.BrokerListener:     server.NewConnections(limits),
+		protocol.ControllerListener: server.NewConnections(limits),
 	}
 	if !cfg.Node.IsBroker || !cfg.Node.IsController {
 		return fmt.Errorf("%s: process.roles: this version runs a node that is controller and broker; valid is controller,broker", cfg.File)
@@ -64,14 +65,6 @@ func requestMemory(cfg config.Network) *server.Memory {
 		return server.NewMemory(cfg.MaxQueuedBytes)
 	}
 	return nil
-}
-
-// connectionLimits are what server.properties says.
-func connectionLimits(cfg *config.Config) server.ConnectionLimits {
-	limits := server.NoConnectionLimits()
-	limits.Max, limits.PerIP = cfg.Network.MaxConnections, cfg.Network.MaxConnectionsPerIP
-	limits.Protected = cfg.Listeners.InterBroker
-	return limits
 }
 
 // metadata is the node's copy of the metadata log and what comes of it.

@@ -1,37 +1,19 @@
 package node
 
 import (
-	"strconv"
-
 	"github.com/klamm/klamm/broker/replica"
 	"github.com/klamm/klamm/config"
 	cluster "github.com/klamm/klamm/metadata"
-	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/protocol/batch"
 	"github.com/klamm/klamm/storage"
 )
 
-// topicConfigs resolves what a topic's logs and producers are subject to, from
-// the records of the topic down to server.properties and Kafka's defaults.
-type topicConfigs struct {
-	node               protocol.NodeID
-	static             config.Lookup
-	producerExpiration int64 // ms
-}
-
-// resolve returns the configs of a topic as img has them.
-func (t topicConfigs) resolve(img *cluster.Image, topic string) replica.TopicConfig {
-	layer := func(kind int8, name string) config.Lookup {
-		return func(key string) (string, bool) {
-			return img.Config(cluster.Resource{Type: kind, Name: name}, key)
-		}
-	}
-	v := config.ResolveTopic(config.Layers{
-		Topic:         layer(cluster.ResourceTopic, topic),
-		Broker:        layer(cluster.ResourceBroker, strconv.Itoa(int(t.node))),
-		BrokerDefault: layer(cluster.ResourceBroker, ""),
-		Static:        t.static,
-	})
+// topic returns what a topic's logs and producers are subject to, from the
+// records of the topic down to server.properties and Kafka's defaults.
+func (c configs) topic(img *cluster.Image, topic string) replica.TopicConfig {
+	layers := img.Layers(c.node, c.static)
+	layers.Topic = img.ConfigsOf(cluster.Resource{Type: cluster.ResourceTopic, Name: topic})
+	v := config.ResolveTopic(layers)
 	codec, recompress := codecs[v.CompressionType]
 	cfg := replica.TopicConfig{
 		Log: storage.LogConfig{
@@ -43,7 +25,7 @@ func (t topicConfigs) resolve(img *cluster.Image, topic string) replica.TopicCon
 			FlushMessages:          v.FlushMessages,
 			RetentionMs:            -1,
 			RetentionBytes:         -1,
-			ProducerIDExpirationMs: t.producerExpiration,
+			ProducerIDExpirationMs: v.ProducerIDExpirationMs,
 			DeleteDelayMs:          v.FileDeleteDelayMs,
 		},
 		MinInSyncReplicas:    int(v.MinInsyncReplicas),

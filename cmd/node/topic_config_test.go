@@ -10,13 +10,14 @@ import (
 // TestTopicConfigsReachTheLog: what server.properties says for all topics is what
 // their logs go by.
 func TestTopicConfigsReachTheLog(t *testing.T) {
-	configs := topicConfigs{producerExpiration: 7, static: config.FromMap(map[string]string{
-		"log.segment.bytes": "2000000", "log.roll.ms": "1", "log.roll.jitter.ms": "9",
+	configs := configs{static: config.FromMap(map[string]string{
+		"producer.id.expiration.ms": "7",
+		"log.segment.bytes":         "2000000", "log.roll.ms": "1", "log.roll.jitter.ms": "9",
 		"log.index.interval.bytes": "3", "log.index.size.max.bytes": "400",
 		"log.flush.interval.messages": "5", "log.retention.ms": "6", "log.retention.bytes": "8",
 		"log.segment.delete.delay.ms": "10",
 	})}
-	got := configs.resolve(cluster.Empty(), "t").Log
+	got := configs.topic(cluster.Empty(), "t").Log
 	want := got
 	want.SegmentBytes, want.SegmentMs, want.SegmentJitterMs = 2_000_000, 1, 1
 	want.IndexIntervalBytes, want.SegmentIndexBytes = 3, 400
