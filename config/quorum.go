@@ -12,8 +12,12 @@ import (
 
 // Quorum is who votes over the metadata log, and how fast it gives up on whom.
 type Quorum struct {
-	// Voters (controller.quorum.voters) is the static set of controllers.
+	// Voters (controller.quorum.voters) is the static set of controllers; empty
+	// where the voters are in the metadata log (KIP-853).
 	Voters []Voter
+	// Bootstrap (controller.quorum.bootstrap.servers) are HOST:PORT of
+	// controllers to ask for the voters, where those are in the log.
+	Bootstrap []string
 	// ElectionTimeout (controller.quorum.election.timeout.ms): how long a
 	// candidate waits for votes. Default 1 s.
 	ElectionTimeout time.Duration
@@ -39,7 +43,8 @@ func (v Voter) Address() string { return net.JoinHostPort(v.Host, strconv.Itoa(v
 // String is the entry as it stands in the file.
 func (v Voter) String() string { return fmt.Sprintf("%d@%s", v.ID, v.Address()) }
 
-func parseVoter(entry string) (Voter, error) {
+// ParseVoter reads ID@HOST:PORT.
+func ParseVoter(entry string) (Voter, error) {
 	idText, address, ok := strings.Cut(entry, "@")
 	if !ok {
 		return Voter{}, fmt.Errorf("%q is not ID@HOST:PORT", entry)
@@ -52,11 +57,16 @@ func parseVoter(entry string) (Voter, error) {
 	if err != nil || host == "" {
 		return Voter{}, fmt.Errorf("%q is not ID@HOST:PORT", entry)
 	}
-	port, err := strconv.Atoi(portText)
-	if err != nil || port < 0 || port > 65535 {
+	if !isPort(portText) {
 		return Voter{}, fmt.Errorf("%q: %q is no port", entry, portText)
 	}
+	port, _ := strconv.Atoi(portText)
 	return Voter{ID: protocol.NodeID(id), Host: host, Port: port}, nil
+}
+
+func isPort(text string) bool {
+	port, err := strconv.Atoi(text)
+	return err == nil && port >= 0 && port <= 65535
 }
 
 func (r *reader) quorum(node Node) Quorum {
@@ -68,8 +78,15 @@ func (r *reader) quorum(node Node) Quorum {
 	}
 	member := false
 	seen := make(map[protocol.NodeID]bool)
+	const dynamic = "controller.quorum.bootstrap.servers"
+	for _, server := range r.list(dynamic) {
+		if host, port, err := net.SplitHostPort(server); err != nil || host == "" || !isPort(port) {
+			r.fail(dynamic, "%q is not HOST:PORT", server)
+		}
+		q.Bootstrap = append(q.Bootstrap, server)
+	}
 	for _, entry := range r.list(key) {
-		voter, err := parseVoter(entry)
+		voter, err := ParseVoter(entry)
 		if err != nil {
 			r.fail(key, "%v", err)
 			continue
@@ -83,8 +100,9 @@ func (r *reader) quorum(node Node) Quorum {
 	}
 	switch {
 	case r.wrong[key] || r.wrong["process.roles"] || r.wrong["node.id"]:
+	case len(q.Voters) == 0 && len(q.Bootstrap) == 0:
+		r.fail(key, "nobody votes; valid is a list of ID@HOST:PORT, such as 1@localhost:9093, or none with controller.quorum.bootstrap.servers, such as localhost:9093, for voters that are in the metadata log")
 	case len(q.Voters) == 0:
-		r.fail(key, "nobody votes; valid is a list of ID@HOST:PORT, such as 1@localhost:9093 (this version needs the static list, controller.quorum.bootstrap.servers is not read yet)")
 	case node.IsController && !member:
 		r.fail(key, "a controller must be one of the voters, and node.id %d is not", node.ID)
 	case !node.IsController && member:

@@ -174,7 +174,12 @@ func prepareDev(cfg *config.Config) (formatted bool, err error) {
 	if !formatted {
 		return false, nil
 	}
-	return true, formatDirs(cfg, protocol.NewUUID().String(), formatMissing)
+	plan, err := newFormatPlan(cfg, formatFlags{clusterID: protocol.NewUUID().String(), ignoreFormatted: true})
+	if err != nil {
+		return false, err
+	}
+	_, err = formatDirs(cfg, plan)
+	return true, err
 }
 
 // waitForPort waits until the listener accepts, and reports whether it did.

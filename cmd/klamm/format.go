@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/klamm/klamm/config"
+	"github.com/klamm/klamm/metadata/feature"
+	"github.com/klamm/klamm/metadata/record"
 	"github.com/klamm/klamm/metadata/snapshot"
 	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/storage"
@@ -107,28 +109,67 @@ func hasOtherQuorum(dir string) (bool, error) {
 
 // checkFormatted refuses to start on directories that nobody prepared, and
 // says how to prepare them.
-func checkFormatted(cfg *config.Config) error {
+func checkFormatted(cfg *config.Config, overrides []string) error {
 	for _, dir := range cfg.Dirs.All() {
 		state, err := inspectDir(dir)
-		switch {
-		case err != nil:
+		if err == nil {
+			err = checkDir(cfg, dir, state, overrides)
+		}
+		if err != nil {
 			return err
-		case state.kind == dirForeign:
-			return fmt.Errorf("%s is no log directory: it has no meta.properties and holds %s", dir, state.sample)
-		case state.kind == dirEmpty:
-			file := " --config " + cfg.File
-			if cfg.File == config.Environment {
-				file = ""
-			}
-			return fmt.Errorf("%s is not formatted. A new node is formatted with\n\n    klamm storage format --cluster-id %s%s\n\n(all nodes of a cluster with the same cluster id). For a node that had data, look at log.dirs first: it may be an unmounted disk",
-				dir, protocol.NewUUID(), file)
-		case state.meta.NodeID != cfg.Node.ID:
-			return fmt.Errorf("%s belongs to node %d, and %s says node.id=%d", dir, state.meta.NodeID, cfg.File, cfg.Node.ID)
-		case cfg.Node.IsController && dir == cfg.Dirs.Metadata && state.otherKafka:
-			return fmt.Errorf("%s has a metadata log without raft.db: either a controller of Apache Kafka wrote it, whose metadata log is not klamm's, or raft.db is lost: restore %s from a copy", dir, metadataDir)
 		}
 	}
 	return nil
+}
+
+// checkDir says why a node cannot start on a directory.
+func checkDir(cfg *config.Config, dir string, state dirState, overrides []string) error {
+	switch {
+	case state.kind == dirForeign:
+		return fmt.Errorf("%s is no log directory: it has no meta.properties and holds %s", dir, state.sample)
+	case state.kind == dirEmpty:
+		return fmt.Errorf("%s is not formatted. A new node is formatted with\n\n    %s\n\n(all nodes of a cluster with the same cluster id). For a node that had data, look at log.dirs first: it may be an unmounted disk",
+			dir, formatCommand(cfg, overrides))
+	case state.meta.NodeID != cfg.Node.ID:
+		return fmt.Errorf("%s belongs to node %d (node.id in its meta.properties), and %s says node.id=%d", dir, state.meta.NodeID, cfg.File, cfg.Node.ID)
+	case cfg.Node.IsController && dir == cfg.Dirs.Metadata && state.otherKafka:
+		return fmt.Errorf("%s has a metadata log without raft.db: either a controller of Apache Kafka wrote it, whose metadata log is not klamm's, or raft.db is lost: restore %s from a copy", dir, metadataDir)
+	}
+	return nil
+}
+
+// formatCommand is the command that would format the node's directories: for
+// the cluster that one of them belongs to already, else for a new one.
+func formatCommand(cfg *config.Config, overrides []string) string {
+	clusterID, extra := "", ""
+	for _, dir := range cfg.Dirs.All() {
+		if meta, err := storage.ReadMetaProperties(vfs.OS(), dir); err == nil {
+			clusterID, extra = meta.ClusterID, " --ignore-formatted"
+		}
+	}
+	if clusterID == "" {
+		clusterID = protocol.NewUUID().String()
+	}
+	if cfg.File != config.Environment {
+		extra += " --config " + shellWord(cfg.File)
+	}
+	for _, override := range overrides {
+		extra += " --override " + shellWord(override)
+	}
+	if cfg.Node.IsController && len(cfg.Quorum.Voters) == 0 {
+		extra += " --standalone"
+	}
+	return "klamm storage format --cluster-id " + clusterID + extra
+}
+
+// shellWord is text as one word of a shell's command line.
+func shellWord(text string) string {
+	if strings.ContainsFunc(text, func(r rune) bool {
+		return !strings.ContainsRune("/._-=:,@+%", r) && (r < '0' || r > '9' && r < 'A' || r > 'Z' && r < 'a' || r > 'z')
+	}) {
+		return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+	}
+	return text
 }
 
 type formatHow int
@@ -138,47 +179,63 @@ const (
 	formatMissing                  // formatted directories are left alone
 )
 
+// formatPlan is what goes into unformatted directories.
+type formatPlan struct {
+	clusterID string
+	how       formatHow
+	// directory is the id of the metadata log's directory.
+	directory protocol.UUID
+	// level is the metadata.version that records begins with, quorum where the
+	// voters are: the 0-0 checkpoint of a controller.
+	level   feature.Level
+	records []record.Record
+	quorum  snapshot.Quorum
+}
+
 // formatDirs writes meta.properties into every directory and the bootstrap
-// checkpoint into a controller's metadata log. Everything is looked at before
-// anything is written.
-func formatDirs(cfg *config.Config, clusterID string, how formatHow) error {
+// checkpoint into a controller's metadata log, and returns the directories that
+// were not formatted. Everything is looked at before anything is written.
+func formatDirs(cfg *config.Config, p formatPlan) ([]string, error) {
 	var missing []string
 	for _, dir := range cfg.Dirs.All() {
 		state, err := inspectDir(dir)
 		switch {
 		case err != nil:
-			return err
+			return nil, err
 		case state.kind == dirForeign:
-			return fmt.Errorf("%s is not empty: it holds %s", dir, state.sample)
+			return nil, fmt.Errorf("%s is not empty: it holds %s", dir, state.sample)
 		case state.kind == dirEmpty:
 			missing = append(missing, dir)
-		case how == formatAll:
-			return fmt.Errorf("%s is formatted already, for node %d of cluster %s; --ignore-formatted leaves it as it is and formats the others", dir, state.meta.NodeID, state.meta.ClusterID)
-		case state.meta.ClusterID != clusterID:
-			return fmt.Errorf("%s belongs to cluster %s, not to %s", dir, state.meta.ClusterID, clusterID)
+		case p.how == formatAll:
+			return nil, fmt.Errorf("%s is formatted already, for node %d of cluster %s; --ignore-formatted leaves it as it is and formats the others", dir, state.meta.NodeID, state.meta.ClusterID)
+		case state.meta.ClusterID != p.clusterID:
+			return nil, fmt.Errorf("%s belongs to cluster %s, not to %s", dir, state.meta.ClusterID, p.clusterID)
 		case state.meta.NodeID != cfg.Node.ID:
-			return fmt.Errorf("%s belongs to node %d, not to %d", dir, state.meta.NodeID, cfg.Node.ID)
+			return nil, fmt.Errorf("%s belongs to node %d, not to %d", dir, state.meta.NodeID, cfg.Node.ID)
 		}
 	}
 	fsys := vfs.OS()
 	for _, dir := range missing {
+		meta := storage.MetaProperties{ClusterID: p.clusterID, NodeID: cfg.Node.ID, DirectoryID: protocol.NewUUID()}
+		if dir == cfg.Dirs.Metadata {
+			meta.DirectoryID = p.directory
+		}
 		// meta.properties goes last: a directory that has it is complete.
 		if cfg.Node.IsController && dir == cfg.Dirs.Metadata {
-			if err := writeBootstrap(fsys, dir); err != nil {
-				return err
+			if err := writeBootstrap(fsys, dir, p); err != nil {
+				return nil, err
 			}
 		}
-		meta := storage.MetaProperties{ClusterID: clusterID, NodeID: cfg.Node.ID, DirectoryID: protocol.NewUUID()}
 		if err := storage.Format(fsys, dir, meta, time.Now()); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return missing, nil
 }
 
 // writeBootstrap makes the metadata directory with the records that the first
 // leader begins with. What a killed format left there is replaced.
-func writeBootstrap(fsys vfs.FS, dir string) error {
+func writeBootstrap(fsys vfs.FS, dir string, p formatPlan) error {
 	metadata := filepath.Join(dir, metadataDir)
 	if err := os.RemoveAll(metadata); err != nil {
 		return err
@@ -186,7 +243,7 @@ func writeBootstrap(fsys vfs.FS, dir string) error {
 	if err := os.MkdirAll(metadata, 0o755); err != nil {
 		return err
 	}
-	if err := snapshot.WriteBootstrap(fsys, metadata, time.Now().UnixMilli(), snapshot.Quorum{}, snapshot.DefaultFeatures()); err != nil {
+	if err := snapshot.WriteBootstrap(fsys, metadata, time.Now().UnixMilli(), p.quorum, p.records); err != nil {
 		return err
 	}
 	return fsys.SyncDir(dir)

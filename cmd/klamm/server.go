@@ -88,7 +88,7 @@ func runFile(ctx context.Context, path string, flags serverFlags, log zerolog.Lo
 		return usageError{err}
 	}
 	warn(cfg, log)
-	if err := checkFormatted(cfg); err != nil {
+	if err := checkFormatted(cfg, flags.overrides); err != nil {
 		return err
 	}
 	announce(cfg, log)

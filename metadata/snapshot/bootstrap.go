@@ -11,19 +11,6 @@ import (
 	"github.com/klamm/klamm/storage/vfs"
 )
 
-// DefaultFeatures are the levels that a freshly formatted cluster of Kafka 4.4
-// finalizes, in the order in which its format tool writes them.
-func DefaultFeatures() []record.Record {
-	return []record.Record{
-		&record.FeatureLevel{Name: "metadata.version", Level: 33},
-		&record.FeatureLevel{Name: "eligible.leader.replicas.version", Level: 1},
-		&record.FeatureLevel{Name: "group.version", Level: 1},
-		&record.FeatureLevel{Name: "share.version", Level: 2},
-		&record.FeatureLevel{Name: "streams.version", Level: 1},
-		&record.FeatureLevel{Name: "transaction.version", Level: 2},
-	}
-}
-
 // WriteBootstrap writes the 0-0 checkpoint as Kafka's format tool does: recs
 // are what the first leader puts into the empty log. The directory exists.
 func WriteBootstrap(fsys vfs.FS, dir string, nowMs int64, quorum Quorum, recs []record.Record) error {

@@ -104,7 +104,7 @@ func TestBootstrapIsWhatFormatWrites(t *testing.T) {
 	fsys := vfs.NewMem()
 	want := readFile(t, "testdata/static-0-0.checkpoint")
 	h, _ := decode(t, want)
-	if err := WriteBootstrap(fsys, "/", h.LastTimestampMs, Quorum{}, DefaultFeatures()); err != nil {
+	if err := WriteBootstrap(fsys, "/", h.LastTimestampMs, Quorum{}, defaultFeatures); err != nil {
 		t.Fatal(err)
 	}
 	got, err := vfs.ReadFile(fsys.Crash(nil), "/00000000000000000000-0000000000.checkpoint")
@@ -130,7 +130,7 @@ func TestBootstrapIsWhatFormatWrites(t *testing.T) {
 func TestBootstrapOnDisk(t *testing.T) {
 	dir := t.TempDir()
 	for range 2 {
-		if err := WriteBootstrap(vfs.OS(), dir, 1, Quorum{}, DefaultFeatures()); err != nil {
+		if err := WriteBootstrap(vfs.OS(), dir, 1, Quorum{}, defaultFeatures); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -296,4 +296,14 @@ func decodeAny(t *testing.T, data []byte) {
 	if _, again := decode(t, out.Bytes()); len(again) != len(recs) {
 		t.Errorf("%d records were read, then %d", len(recs), len(again))
 	}
+}
+
+// defaultFeatures are the records that Kafka 4.4's format tool writes.
+var defaultFeatures = []record.Record{
+	&record.FeatureLevel{Name: "metadata.version", Level: 33},
+	&record.FeatureLevel{Name: "eligible.leader.replicas.version", Level: 1},
+	&record.FeatureLevel{Name: "group.version", Level: 1},
+	&record.FeatureLevel{Name: "share.version", Level: 2},
+	&record.FeatureLevel{Name: "streams.version", Level: 1},
+	&record.FeatureLevel{Name: "transaction.version", Level: 2},
 }
