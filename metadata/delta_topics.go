@@ -104,9 +104,7 @@ func (d *Delta) putPartition(r *record.Partition) error {
 	return nil
 }
 
-// changePartition merges a change as Kafka's PartitionRegistration does: what
-// the record leaves out stays, the partition epoch goes up, and the leader epoch
-// where a leader is recorded, be it the same one.
+// changePartition replays a change.
 func (d *Delta) changePartition(r *record.PartitionChange) error {
 	e, err := d.topic(r.TopicID)
 	if err != nil {
@@ -116,34 +114,10 @@ func (d *Delta) changePartition(r *record.PartitionChange) error {
 	if !ok {
 		return fmt.Errorf("topic %q has no partition %d to change", e.topic.Name, r.PartitionID)
 	}
-	p := *old
-	p.PartitionEpoch++
-	if r.Leader != record.LeaderUnchanged {
-		p.Leader = r.Leader
-		p.LeaderEpoch++
-	}
-	if r.LeaderRecovery != record.RecoveryUnchanged {
-		p.LeaderRecovery = r.LeaderRecovery
-	}
 	if r.Replicas != nil {
-		p.Replicas = r.Replicas
 		d.place(r.TopicID, r.PartitionID, old.Replicas, r.Replicas)
 	}
-	if r.Directories != nil {
-		p.Directories = r.Directories
-	}
-	for _, field := range []struct{ dst, src *[]protocol.NodeID }{
-		{&p.ISR, &r.ISR},
-		{&p.ELR, &r.ELR},
-		{&p.LastKnownELR, &r.LastKnownELR},
-		{&p.RemovingReplicas, &r.RemovingReplicas},
-		{&p.AddingReplicas, &r.AddingReplicas},
-	} {
-		if *field.src != nil {
-			*field.dst = *field.src
-		}
-	}
-	e.put(&p)
+	e.put(old.Changed(r))
 	return nil
 }
 

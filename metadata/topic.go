@@ -3,6 +3,7 @@ package metadata
 import (
 	"iter"
 
+	"github.com/klamm/klamm/metadata/record"
 	"github.com/klamm/klamm/protocol"
 )
 
@@ -43,6 +44,38 @@ func (t *Topic) Partitions() iter.Seq[*Partition] {
 			}
 		}
 	}
+}
+
+// Changed returns the partition with a change merged as Kafka's
+// PartitionRegistration does: what the record leaves out stays, the partition
+// epoch goes up, and the leader epoch where a leader is recorded, be it the same
+// one.
+func (p *Partition) Changed(r *record.PartitionChange) *Partition {
+	next := *p
+	next.PartitionEpoch++
+	if r.Leader != record.LeaderUnchanged {
+		next.Leader = r.Leader
+		next.LeaderEpoch++
+	}
+	if r.LeaderRecovery != record.RecoveryUnchanged {
+		next.LeaderRecovery = r.LeaderRecovery
+	}
+	if r.Directories != nil {
+		next.Directories = r.Directories
+	}
+	for _, field := range []struct{ dst, src *[]protocol.NodeID }{
+		{&next.Replicas, &r.Replicas},
+		{&next.ISR, &r.ISR},
+		{&next.ELR, &r.ELR},
+		{&next.LastKnownELR, &r.LastKnownELR},
+		{&next.RemovingReplicas, &r.RemovingReplicas},
+		{&next.AddingReplicas, &r.AddingReplicas},
+	} {
+		if *field.src != nil {
+			*field.dst = *field.src
+		}
+	}
+	return &next
 }
 
 // topicEdit is a topic that a delta is writing: it owns the topic and those

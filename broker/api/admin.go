@@ -84,6 +84,9 @@ func (a *Admin) APIs() []server.API {
 	serve(kmsg.DescribeConfigs, a.describeConfigs)
 	serve(kmsg.DescribeQuorum, a.describeQuorum)
 	serve(kmsg.CreatePartitions, a.createPartitions)
+	serve(kmsg.ElectLeaders, a.electLeaders)
+	serve(kmsg.AlterPartitionAssignments, a.alterPartitionReassignments)
+	serve(kmsg.ListPartitionReassignments, a.listPartitionReassignments)
 	serve(kmsg.UnregisterBroker, a.unregisterBroker)
 	return append(apis, a.administration()...)
 }

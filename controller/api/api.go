@@ -64,25 +64,29 @@ type handlers struct {
 func APIs(cfg Config) []server.API {
 	h := &handlers{Config: cfg}
 	h.forwarded = map[int16]handler{
-		int16(kmsg.CreateTopics):              h.createTopics,
-		int16(kmsg.DeleteTopics):              h.deleteTopics,
-		int16(kmsg.CreatePartitions):          h.createPartitions,
-		int16(kmsg.DescribeQuorum):            h.describeQuorum,
-		int16(kmsg.UnregisterBroker):          h.unregisterBroker,
-		int16(kmsg.AlterConfigs):              h.alterConfigs,
-		int16(kmsg.IncrementalAlterConfigs):   h.incrementalAlterConfigs,
-		int16(kmsg.UpdateFeatures):            h.updateFeatures,
-		int16(kmsg.AlterClientQuotas):         h.alterClientQuotas,
-		int16(kmsg.AlterUserSCRAMCredentials): h.alterUserScramCredentials,
-		int16(kmsg.CreateACLs):                h.createACLs,
-		int16(kmsg.DeleteACLs):                h.deleteACLs,
-		int16(kmsg.UnregisterController):      h.unregisterController,
+		int16(kmsg.CreateTopics):               h.createTopics,
+		int16(kmsg.DeleteTopics):               h.deleteTopics,
+		int16(kmsg.CreatePartitions):           h.createPartitions,
+		int16(kmsg.DescribeQuorum):             h.describeQuorum,
+		int16(kmsg.ElectLeaders):               h.electLeaders,
+		int16(kmsg.AlterPartitionAssignments):  h.alterPartitionReassignments,
+		int16(kmsg.ListPartitionReassignments): h.listPartitionReassignments,
+		int16(kmsg.UnregisterBroker):           h.unregisterBroker,
+		int16(kmsg.AlterConfigs):               h.alterConfigs,
+		int16(kmsg.IncrementalAlterConfigs):    h.incrementalAlterConfigs,
+		int16(kmsg.UpdateFeatures):             h.updateFeatures,
+		int16(kmsg.AlterClientQuotas):          h.alterClientQuotas,
+		int16(kmsg.AlterUserSCRAMCredentials):  h.alterUserScramCredentials,
+		int16(kmsg.CreateACLs):                 h.createACLs,
+		int16(kmsg.DeleteACLs):                 h.deleteACLs,
+		int16(kmsg.UnregisterController):       h.unregisterController,
 	}
 	apis := []server.API{
 		serve(kmsg.BrokerRegistration, direct(h.registerBroker)),
 		serve(kmsg.BrokerHeartbeat, direct(h.heartbeat)),
 		serve(kmsg.ControllerRegistration, direct(h.registerController)),
 		serve(kmsg.AllocateProducerIDs, direct(h.allocateProducerIDs)),
+		serve(kmsg.AlterPartition, direct(h.alterPartition)),
 		serve(kmsg.Envelope, h.envelope),
 	}
 	for key, handle := range h.forwarded {

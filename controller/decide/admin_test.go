@@ -41,7 +41,7 @@ func (c *cluster) admin(t *testing.T, d *datadriven.TestData) {
 		c.apply(records)
 		c.err(err)
 	default:
-		d.Fatalf(t, "unknown command %s", d.Cmd)
+		c.replicas(t, d)
 	}
 }
 

@@ -483,26 +483,18 @@ func (c *cluster) format(rec record.Record) string {
 		for _, list := range []struct {
 			name string
 			ids  []protocol.NodeID
-		}{{"isr", r.ISR}, {"elr", r.ELR}, {"last known", r.LastKnownELR}, {"replicas", r.Replicas}} {
+		}{{"isr", r.ISR}, {"elr", r.ELR}, {"last known", r.LastKnownELR}, {"replicas", r.Replicas}, {"adding", r.AddingReplicas}, {"removing", r.RemovingReplicas}} {
 			if list.ids != nil {
 				s += fmt.Sprintf(" %s %v", list.name, list.ids)
 			}
 		}
+		if r.Directories != nil {
+			s += fmt.Sprintf(" dirs %v", dirNames(r.Directories))
+		}
 		return s
 	case *record.Partition:
-		dirs := make([]string, len(r.Directories))
-		for i, dir := range r.Directories {
-			switch dir {
-			case protocol.UnassignedDir:
-				dirs[i] = "unassigned"
-			case protocol.MigratingDir:
-				dirs[i] = "migrating"
-			default:
-				dirs[i] = fmt.Sprintf("%d.%d", dir[1], dir[2])
-			}
-		}
 		return fmt.Sprintf("Partition %s-%d replicas %v isr %v leader %d epochs %d/%d dirs %v",
-			c.topicName(r.TopicID), r.PartitionID, r.Replicas, r.ISR, r.Leader, r.LeaderEpoch, r.PartitionEpoch, dirs)
+			c.topicName(r.TopicID), r.PartitionID, r.Replicas, r.ISR, r.Leader, r.LeaderEpoch, r.PartitionEpoch, dirNames(r.Directories))
 	case *record.RemoveTopic:
 		return "RemoveTopic " + c.topicName(r.TopicID)
 	case *record.RegisterBroker:
@@ -534,4 +526,22 @@ func (c *cluster) format(rec record.Record) string {
 	default:
 		return fmt.Sprintf("%s %+v", record.Name(rec), rec)
 	}
+}
+
+// dirNames are directories as BROKER.NUMBER.
+func dirNames(dirs []protocol.UUID) []string {
+	names := make([]string, len(dirs))
+	for i, dir := range dirs {
+		switch dir {
+		case protocol.UnassignedDir:
+			names[i] = "unassigned"
+		case protocol.MigratingDir:
+			names[i] = "migrating"
+		case protocol.LostDir:
+			names[i] = "lost"
+		default:
+			names[i] = fmt.Sprintf("%d.%d", dir[1], dir[2])
+		}
+	}
+	return names
 }

@@ -25,30 +25,65 @@ type rules struct {
 // (KIP-704).
 const recovering int8 = 1
 
-// partitionChange returns the record that gives a partition the ISR isr (its
-// present one, less those who leave) and, where the leader is not among those
-// who may lead, another leader. lost is a replica that may have lost committed
-// records in an unclean stop, or NoNode. It returns nil where nothing changes.
+// target is what a partition is to become. It starts as what the partition is,
+// see as; slices are replaced, not written to.
+type target struct {
+	isr                        []protocol.NodeID
+	replicas, adding, removing []protocol.NodeID
+	// dirs are the directories of replicas that the partition does not have yet,
+	// or that move; the others keep theirs.
+	dirs     map[protocol.NodeID]protocol.UUID
+	recovery int8
+	// lost may have lost committed records in an unclean stop; NoNode for none.
+	lost protocol.NodeID
+	// preferred gives the partition back to its first replica (KIP-460); without
+	// it a leader that may lead stays.
+	preferred bool
+}
+
+func as(p *metadata.Partition) target {
+	return target{
+		isr: p.ISR, replicas: p.Replicas, adding: p.AddingReplicas, removing: p.RemovingReplicas,
+		recovery: p.LeaderRecovery, lost: protocol.NoNode,
+	}
+}
+
+// directory is where a replica of the target lies.
+func (t *target) directory(p *metadata.Partition, id protocol.NodeID) protocol.UUID {
+	if dir, ok := t.dirs[id]; ok {
+		return dir
+	}
+	if i := slices.Index(p.Replicas, id); i >= 0 && i < len(p.Directories) {
+		return p.Directories[i]
+	}
+	return protocol.MigratingDir
+}
+
+// partitionChange returns the record that makes the target of a partition and,
+// where its leader may not lead any longer, gives it another one. It returns nil
+// where nothing changes. A reassignment whose replicas are all in the target's
+// ISR is completed.
 //
 // The order of preference is: the leader that is; an ISR member in assignment
 // order; where the ISR is empty, an eligible leader replica; where both are
 // empty, the last known leader (it has everything that anybody has); where the
 // topic allows it, any replica that lives. The last two may lose records, so they
 // start over with an ISR of one, marked as recovering.
-func partitionChange(topic protocol.UUID, p *metadata.Partition, isr []protocol.NodeID, lost protocol.NodeID, r rules) *record.PartitionChange {
+func partitionChange(topic protocol.UUID, p *metadata.Partition, want target, r rules) *record.PartitionChange {
 	rec := record.NewPartitionChange(topic, p.ID)
-	elr := eligible(p, isr, lost, r)
-	leader, lossy := elect(p, isr, elr, r)
+	want.completeReassignment()
+	isr := want.isr
+	elr := eligible(p, want, r)
+	leader, lossy := elect(p, want, elr, r)
 
-	if leader != p.Leader {
+	if leader != p.Leader || !containsAll(want.replicas, p.Replicas) {
+		// A replica that leaves stops by the leader epoch, so it is raised also
+		// where the leader stays.
 		rec.Leader = leader
 	}
 	switch {
 	case lossy:
-		isr, elr = []protocol.NodeID{leader}, nil
-		if p.LeaderRecovery != recovering {
-			rec.LeaderRecovery = recovering
-		}
+		isr, elr, want.recovery = []protocol.NodeID{leader}, nil, recovering
 	case leader != protocol.NoNode && !slices.Contains(isr, leader):
 		isr, elr = []protocol.NodeID{leader}, without(elr, leader)
 	}
@@ -63,22 +98,47 @@ func partitionChange(topic protocol.UUID, p *metadata.Partition, isr []protocol.
 	if !slices.Equal(elr, p.ELR) {
 		rec.ELR = notNil(elr)
 	}
+	if want.recovery != p.LeaderRecovery {
+		rec.LeaderRecovery = want.recovery
+	}
 	setLastKnownLeader(rec, p, isr, leader, r)
+	setAssignment(rec, p, want)
 	if isNeutral(rec) {
 		return nil
 	}
 	return rec
 }
 
-// eligible is the ELR that goes with isr: those who were in the ISR when it fell
-// below the minimum have all committed records, as nothing is committed there.
-func eligible(p *metadata.Partition, isr []protocol.NodeID, lost protocol.NodeID, r rules) []protocol.NodeID {
-	if !r.elr || len(isr) >= r.minISR {
+// setAssignment records what changes about who has a replica, and where.
+func setAssignment(rec *record.PartitionChange, p *metadata.Partition, want target) {
+	dirs := make([]protocol.UUID, len(want.replicas))
+	for i, id := range want.replicas {
+		dirs[i] = want.directory(p, id)
+	}
+	if !slices.Equal(dirs, p.Directories) {
+		rec.Directories = dirs
+	}
+	if !slices.Equal(want.replicas, p.Replicas) {
+		rec.Replicas = want.replicas
+	}
+	if !slices.Equal(want.adding, p.AddingReplicas) {
+		rec.AddingReplicas = notNil(want.adding)
+	}
+	if !slices.Equal(want.removing, p.RemovingReplicas) {
+		rec.RemovingReplicas = notNil(want.removing)
+	}
+}
+
+// eligible is the ELR that goes with the target's ISR: those who were in the ISR
+// when it fell below the minimum have all committed records, as nothing is
+// committed there.
+func eligible(p *metadata.Partition, want target, r rules) []protocol.NodeID {
+	if !r.elr || len(want.isr) >= r.minISR {
 		return nil
 	}
 	var elr []protocol.NodeID
 	for _, id := range slices.Concat(p.ELR, p.ISR) {
-		if id != lost && !slices.Contains(isr, id) && !slices.Contains(elr, id) {
+		if id != want.lost && slices.Contains(want.replicas, id) && !slices.Contains(want.isr, id) && !slices.Contains(elr, id) {
 			elr = append(elr, id)
 		}
 	}
@@ -88,28 +148,30 @@ func eligible(p *metadata.Partition, isr []protocol.NodeID, lost protocol.NodeID
 
 // elect returns the leader, NoNode where there can be none, and whether choosing
 // it may lose committed records.
-func elect(p *metadata.Partition, isr, elr []protocol.NodeID, r rules) (leader protocol.NodeID, lossy bool) {
+func elect(p *metadata.Partition, want target, elr []protocol.NodeID, r rules) (leader protocol.NodeID, lossy bool) {
 	lives := func(id protocol.NodeID) bool {
-		i := slices.Index(p.Replicas, id)
-		return i >= 0 && r.mayLead(id, p.Directories[i])
+		return slices.Contains(want.replicas, id) && r.mayLead(id, want.directory(p, id))
 	}
 	clean := func(id protocol.NodeID) bool {
-		return (slices.Contains(isr, id) || len(isr) == 0 && slices.Contains(elr, id)) && lives(id)
+		return (slices.Contains(want.isr, id) || len(want.isr) == 0 && slices.Contains(elr, id)) && lives(id)
+	}
+	if want.preferred && clean(want.replicas[0]) {
+		return want.replicas[0], false
 	}
 	if clean(p.Leader) {
 		return p.Leader, false
 	}
-	if i := slices.IndexFunc(p.Replicas, clean); i >= 0 {
-		return p.Replicas[i], false
+	if i := slices.IndexFunc(want.replicas, clean); i >= 0 {
+		return want.replicas[i], false
 	}
 	// Kafka elects the last known leader without a look at whether it lives; we
 	// wait for it (invariant 10).
-	if r.elr && len(isr) == 0 && len(elr) == 0 && len(p.LastKnownELR) == 1 && lives(p.LastKnownELR[0]) {
+	if r.elr && len(want.isr) == 0 && len(elr) == 0 && len(p.LastKnownELR) == 1 && lives(p.LastKnownELR[0]) {
 		return p.LastKnownELR[0], true
 	}
 	if r.unclean {
-		if i := slices.IndexFunc(p.Replicas, lives); i >= 0 {
-			return p.Replicas[i], true
+		if i := slices.IndexFunc(want.replicas, lives); i >= 0 {
+			return want.replicas[i], true
 		}
 	}
 	return protocol.NoNode, false
@@ -197,7 +259,9 @@ func leaveISRs(img *metadata.Image, env Env, broker protocol.NodeID, lostRecords
 		if !inISR && !inELR && p.Leader != broker {
 			continue
 		}
-		if rec := partitionChange(t.ID, p, without(p.ISR, broker), lost, cache.of(t)); rec != nil {
+		want := as(p)
+		want.isr, want.lost = without(p.ISR, broker), lost
+		if rec := partitionChange(t.ID, p, want, cache.of(t)); rec != nil {
 			records = append(records, rec)
 		}
 	}
@@ -215,18 +279,19 @@ func electLeaderless(img *metadata.Image, env Env, broker protocol.NodeID) []rec
 		if p.Leader != protocol.NoNode {
 			continue
 		}
-		if rec := partitionChange(t.ID, p, p.ISR, protocol.NoNode, cache.of(t)); rec != nil {
+		if rec := partitionChange(t.ID, p, as(p), cache.of(t)); rec != nil {
 			records = append(records, rec)
 		}
 	}
 	return records
 }
 
-func without(ids []protocol.NodeID, id protocol.NodeID) []protocol.NodeID {
+// without are the ids that are not in out, in their order.
+func without(ids []protocol.NodeID, out ...protocol.NodeID) []protocol.NodeID {
 	var rest []protocol.NodeID
-	for _, x := range ids {
-		if x != id {
-			rest = append(rest, x)
+	for _, id := range ids {
+		if !slices.Contains(out, id) {
+			rest = append(rest, id)
 		}
 	}
 	return rest
@@ -238,4 +303,13 @@ func notNil(ids []protocol.NodeID) []protocol.NodeID {
 		return []protocol.NodeID{}
 	}
 	return ids
+}
+
+func containsAll(ids, all []protocol.NodeID) bool {
+	for _, id := range all {
+		if !slices.Contains(ids, id) {
+			return false
+		}
+	}
+	return true
 }

@@ -1,0 +1,26 @@
+package api
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+func (h *handlers) electLeaders(c call) answer {
+	req := c.body.(*kmsg.ElectLeadersRequest)
+	deadline := c.deadline(req.TimeoutMillis)
+	return change(h, c, kmsg.ElectLeaders, "leaders elected", deadline, h.Controller.ElectLeaders(req, deadline),
+		func(code int16, message *string) *kmsg.ElectLeadersResponse {
+			resp := kmsg.NewPtrElectLeadersResponse()
+			resp.ErrorCode = code
+			for i := range req.Topics {
+				t := kmsg.NewElectLeadersResponseTopic()
+				t.Topic = req.Topics[i].Topic
+				for _, id := range req.Topics[i].Partitions {
+					p := kmsg.NewElectLeadersResponseTopicPartition()
+					p.Partition, p.ErrorCode, p.ErrorMessage = id, code, message
+					t.Partitions = append(t.Partitions, p)
+				}
+				resp.Topics = append(resp.Topics, t)
+			}
+			return resp
+		})
+}

@@ -1,0 +1,115 @@
+package decide
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm/klamm/metadata"
+	"github.com/klamm/klamm/metadata/record"
+	"github.com/klamm/klamm/protocol"
+)
+
+// Election types of ElectLeaders (KIP-460).
+const (
+	electPreferred int8 = 0
+	electUnclean   int8 = 1
+)
+
+// ElectLeaders decides elections that an administrator asks for, each for itself:
+// back to the preferred leader, or, for a partition without one, a leader that may
+// have lost records. Asked for all partitions, those that need none are left out.
+func ElectLeaders(img *metadata.Image, req *kmsg.ElectLeadersRequest, env Env) ([]record.Record, *kmsg.ElectLeadersResponse, error) {
+	kind := req.ElectionType
+	if req.Version < 1 {
+		kind = electPreferred
+	}
+	if kind != electPreferred && kind != electUnclean {
+		return nil, nil, protocol.Errorf(protocol.ErrInvalidRequest, "Unknown election type %d", kind)
+	}
+	resp := kmsg.NewPtrElectLeadersResponse()
+	var records []record.Record
+	answer := func(topic string) *kmsg.ElectLeadersResponseTopic {
+		t := kmsg.NewElectLeadersResponseTopic()
+		t.Topic = topic
+		resp.Topics = append(resp.Topics, t)
+		return &resp.Topics[len(resp.Topics)-1]
+	}
+	elect := func(to *kmsg.ElectLeadersResponseTopic, id int32, all bool) {
+		rec, err := electLeader(img, to.Topic, id, kind, env)
+		if rec != nil {
+			records = append(records, rec)
+		}
+		if all && protocol.CodeOf(err) == protocol.ErrElectionNotNeeded {
+			return
+		}
+		p := kmsg.NewElectLeadersResponseTopicPartition()
+		p.Partition, p.ErrorCode, p.ErrorMessage = id, int16(protocol.CodeOf(err)), messageOf(err)
+		to.Partitions = append(to.Partitions, p)
+	}
+	if req.Topics == nil {
+		for t := range img.Topics() {
+			to := answer(t.Name)
+			for p := range t.Partitions() {
+				elect(to, p.ID, true)
+			}
+		}
+		return records, resp, nil
+	}
+	for i := range req.Topics {
+		to := answer(req.Topics[i].Topic)
+		for _, id := range req.Topics[i].Partitions {
+			elect(to, id, false)
+		}
+	}
+	return records, resp, nil
+}
+
+func electLeader(img *metadata.Image, topic string, id int32, kind int8, env Env) (record.Record, error) {
+	t, ok := img.Topic(topic)
+	if !ok {
+		return nil, protocol.Errorf(protocol.ErrUnknownTopicOrPartition, "No such topic as %s", topic)
+	}
+	p, ok := t.Partition(id)
+	if !ok {
+		return nil, protocol.Errorf(protocol.ErrUnknownTopicOrPartition, "No such partition as %s-%d", topic, id)
+	}
+	if kind == electPreferred && p.Leader == p.Replicas[0] || kind == electUnclean && p.Leader != protocol.NoNode {
+		return nil, protocol.Errorf(protocol.ErrElectionNotNeeded, "Leader election not needed for topic partition.")
+	}
+	want := as(p)
+	r := rulesFor(img, env, t, func(id protocol.NodeID) bool { return active(img, id) })
+	r.unclean = kind == electUnclean
+	want.preferred = kind == electPreferred
+	rec := partitionChange(t.ID, p, want, r)
+	switch {
+	case rec != nil:
+		return rec, nil
+	case kind == electPreferred:
+		return nil, protocol.Errorf(protocol.ErrPreferredLeaderNotAvailable, "The preferred leader was not available.")
+	default:
+		return nil, protocol.Errorf(protocol.ErrEligibleLeadersNotAvailable, "Eligible topic partition leaders are not available.")
+	}
+}
+
+// Rebalance gives up to most partitions back to their preferred leaders, as
+// auto.leader.rebalance.enable asks for. more tells that there may be others.
+func Rebalance(img *metadata.Image, most int, env Env) (records []record.Record, more bool) {
+	cache := rulesCache{img: img, env: env, mayLead: func(id protocol.NodeID) bool { return active(img, id) }}
+	for t := range img.Topics() {
+		for p := range t.Partitions() {
+			if p.Leader == p.Replicas[0] {
+				continue
+			}
+			if len(records) == most {
+				return records, true
+			}
+			want := as(p)
+			want.preferred = true
+			r := cache.of(t)
+			r.unclean = false
+			if rec := partitionChange(t.ID, p, want, r); rec != nil {
+				records = append(records, rec)
+			}
+		}
+	}
+	return records, false
+}
