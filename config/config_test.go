@@ -138,6 +138,7 @@ func TestLoad(t *testing.T) {
 	}
 	for _, test := range []struct{ path, override, want string }{
 		{path, "num.partitions", "--override num.partitions: valid is KEY=VALUE"},
+		{path, "=3", "--override =3: valid is KEY=VALUE"},
 		{path, "num.partitions=x", "--override num.partitions=x: Invalid value x for configuration num.partitions: Not a number of type INT; valid is a 32-bit number, at least 1"},
 		{path + ".no", "a=b", "read the configuration: open " + path + ".no: no such file or directory"},
 		{filepath.Dir(path), "a=b", "read the configuration " + filepath.Dir(path) + ": read " + filepath.Dir(path) + ": is a directory"},

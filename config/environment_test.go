@@ -15,6 +15,10 @@ func TestFromEnvironment(t *testing.T) {
 		{"KAFKA_LOG_RETENTION_MS=5 PATH=/bin HOME=/", "log.retention.ms=5"},
 		{"KAFKA_LISTENER_NAME_A__B_X___Y=v", "listener.name.a_b.x-y=v"},
 		{"KAFKA_HEAP_OPTS=-Xmx1g KAFKA_OPTS=x KAFKA_=x", ""},
+		{"KAFKA_A____B=v", "a-.b=v"},
+		{"KAFKA_A_____B=v", "a-_b=v"},
+		{"KAFKA_LOG_DIRS=/a=b", "log.dirs=/a=b"},
+		{"CLUSTER_ID=x KAFKA_CLUSTER_ID=x KAFKA_LOG4J_LOGGERS=a=b KAFKA_JMX_PORT=1 KAFKA_VERSION=4 XKAFKA_NODE_ID=1", ""},
 		{"KAFKA_LISTENERS=PLAINTEXT://:9092", "listeners=PLAINTEXT://:9092"},
 		{
 			"KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://a.example:9092,X://b:1",

@@ -53,6 +53,9 @@ type Key struct {
 	// Internal keys can be set, but no answer lists them.
 	Internal bool
 
+	// NoEffect marks topic keys that nothing here goes by yet. They can be set.
+	NoEffect bool
+
 	// Doc is what DescribeConfigs answers when asked for documentation.
 	Doc string
 }

@@ -33,7 +33,7 @@ func Load(path string, env, overrides []string) (*Config, error) {
 	props = append(props, FromEnvironment(env)...)
 	for _, override := range overrides {
 		key, value, ok := strings.Cut(override, "=")
-		if !ok {
+		if !ok || key == "" {
 			return nil, fmt.Errorf("--override %s: valid is KEY=VALUE", override)
 		}
 		props = append(props, properties.Property{Key: key, Value: value})
@@ -316,7 +316,7 @@ func (r *reader) checkTopicDefaults() {
 	for i := range topicKeys {
 		key := &topicKeys[i]
 		for _, synonym := range key.Synonyms {
-			r.used[synonym.Name] = true
+			r.used[synonym.Name] = r.used[synonym.Name] || !key.NoEffect
 			p, ok := r.values[synonym.Name]
 			if !ok || r.wrong[synonym.Name] {
 				continue

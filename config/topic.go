@@ -62,15 +62,15 @@ var topicKeys = []Key{
 		Doc: "Bytes of records between two entries of the offset index. A smaller value finds an offset with less reading and makes a larger index.",
 	},
 	{
-		Name: "delete.retention.ms", Type: Long, Default: "86400000", Valid: atLeast(0), Synonyms: same("log.cleaner.delete.retention.ms"),
+		Name: "delete.retention.ms", Type: Long, Default: "86400000", Valid: atLeast(0), Synonyms: same("log.cleaner.delete.retention.ms"), NoEffect: true,
 		Doc: "Time in milliseconds for which a tombstone survives cleaning, so that a reader that began at offset 0 still sees it if it is through by then.",
 	},
 	{
-		Name: "min.compaction.lag.ms", Type: Long, Default: "0", Valid: atLeast(0), Synonyms: same("log.cleaner.min.compaction.lag.ms"),
+		Name: "min.compaction.lag.ms", Type: Long, Default: "0", Valid: atLeast(0), Synonyms: same("log.cleaner.min.compaction.lag.ms"), NoEffect: true,
 		Doc: "Time in milliseconds for which a record is safe from compaction.",
 	},
 	{
-		Name: "max.compaction.lag.ms", Type: Long, Default: "9223372036854775807", Valid: atLeast(1), Synonyms: same("log.cleaner.max.compaction.lag.ms"),
+		Name: "max.compaction.lag.ms", Type: Long, Default: "9223372036854775807", Valid: atLeast(1), Synonyms: same("log.cleaner.max.compaction.lag.ms"), NoEffect: true,
 		Doc: "Longest time in milliseconds after which a record is eligible for compaction, however little there is to gain.",
 	},
 	{
@@ -78,7 +78,7 @@ var topicKeys = []Key{
 		Doc: "Time in milliseconds between the renaming of a deleted file and its removal from the file system.",
 	},
 	{
-		Name: "min.cleanable.dirty.ratio", Type: Double, Default: "0.5", Valid: fraction{0, 1}, Synonyms: same("log.cleaner.min.cleanable.ratio"),
+		Name: "min.cleanable.dirty.ratio", Type: Double, Default: "0.5", Valid: fraction{0, 1}, Synonyms: same("log.cleaner.min.cleanable.ratio"), NoEffect: true,
 		Doc: "Share of a log that must be uncleaned before the cleaner works on it. A higher ratio means fewer passes and more space in use.",
 	},
 	{
@@ -110,7 +110,7 @@ var topicKeys = []Key{
 		Doc: "Compression level where compression.type is zstd.",
 	},
 	{
-		Name: "preallocate", Type: Boolean, Default: "false", Synonyms: same("log.preallocate"),
+		Name: "preallocate", Type: Boolean, Default: "false", Synonyms: same("log.preallocate"), NoEffect: true,
 		Doc: "Whether a new segment file is given its full size at once.",
 	},
 	{
@@ -126,43 +126,43 @@ var topicKeys = []Key{
 		Doc: "How far in milliseconds a record's timestamp may lie in the future. Not checked with LogAppendTime.",
 	},
 	{
-		Name: "leader.replication.throttled.replicas", Type: List, Valid: throttledReplicas{},
+		Name: "leader.replication.throttled.replicas", Type: List, Valid: throttledReplicas{}, NoEffect: true,
 		Doc: "Replicas whose replication is throttled on the leader's side, as PARTITION:BROKER,...; * means all of the topic.",
 	},
 	{
-		Name: "follower.replication.throttled.replicas", Type: List, Valid: throttledReplicas{},
+		Name: "follower.replication.throttled.replicas", Type: List, Valid: throttledReplicas{}, NoEffect: true,
 		Doc: "Replicas whose replication is throttled on the follower's side, as PARTITION:BROKER,...; * means all of the topic.",
 	},
 	{
-		Name: "remote.storage.enable", Type: Boolean, Default: "false",
+		Name: "remote.storage.enable", Type: Boolean, Default: "false", NoEffect: true,
 		Doc: "Whether closed segments are copied to a remote tier.",
 	},
 	{
-		Name: "local.retention.ms", Type: Long, Default: "-2", Valid: atLeast(-2), Synonyms: same("log.local.retention.ms"),
+		Name: "local.retention.ms", Type: Long, Default: "-2", Valid: atLeast(-2), Synonyms: same("log.local.retention.ms"), NoEffect: true,
 		Doc: "Age in milliseconds beyond which segments that are in the remote tier are deleted locally. -2: as retention.ms.",
 	},
 	{
-		Name: "local.retention.bytes", Type: Long, Default: "-2", Valid: atLeast(-2), Synonyms: same("log.local.retention.bytes"),
+		Name: "local.retention.bytes", Type: Long, Default: "-2", Valid: atLeast(-2), Synonyms: same("log.local.retention.bytes"), NoEffect: true,
 		Doc: "Size above which segments that are in the remote tier are deleted locally. -2: as retention.bytes.",
 	},
 	{
-		Name: "remote.log.copy.disable", Type: Boolean, Default: "false",
+		Name: "remote.log.copy.disable", Type: Boolean, Default: "false", NoEffect: true,
 		Doc: "Whether copying to the remote tier is stopped while what is there can still be read.",
 	},
 	{
-		Name: "remote.copy.lag.ms", Type: Long, Default: "0", Valid: atLeast(-1), Synonyms: same("log.remote.copy.lag.ms"),
+		Name: "remote.copy.lag.ms", Type: Long, Default: "0", Valid: atLeast(-1), Synonyms: same("log.remote.copy.lag.ms"), NoEffect: true,
 		Doc: "Age in milliseconds that a closed segment reaches before it is copied to the remote tier. 0: at once.",
 	},
 	{
-		Name: "remote.copy.lag.bytes", Type: Long, Default: "-1", Valid: atLeast(-1), Synonyms: same("log.remote.copy.lag.bytes"),
+		Name: "remote.copy.lag.bytes", Type: Long, Default: "-1", Valid: atLeast(-1), Synonyms: same("log.remote.copy.lag.bytes"), NoEffect: true,
 		Doc: "Bytes of newer segments that must exist before a closed segment is copied to the remote tier.",
 	},
 	{
-		Name: "remote.log.delete.on.disable", Type: Boolean, Default: "false",
+		Name: "remote.log.delete.on.disable", Type: Boolean, Default: "false", NoEffect: true,
 		Doc: "Whether the remote tier's data is deleted when remote.storage.enable is switched off.",
 	},
 	{
-		Name: "errors.deadletterqueue.group.enable", Type: Boolean, Default: "false",
+		Name: "errors.deadletterqueue.group.enable", Type: Boolean, Default: "false", NoEffect: true,
 		Doc: "Whether share groups may write records that could not be processed to this topic.",
 	},
 	{
