@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"strings"
 	"time"
@@ -27,11 +28,16 @@ func (a *Admin) forward(
 	// Wrapped here, as the request's bytes are gone when this returns.
 	wrapped := controllerclient.Wrap(req.Body, origin(req))
 	deadline := req.Received.Add(max(timeout, minForward))
-	return server.Answer{Wait: func(ctx context.Context) server.Answer {
-		ctx, cancel := context.WithDeadline(ctx, deadline)
+	return server.Answer{Wait: func(conn context.Context) server.Answer {
+		ctx, cancel := context.WithDeadline(conn, deadline)
 		defer cancel()
 		resp, err := a.Forward.Forward(ctx, wrapped)
 		if err != nil {
+			if conn.Err() != nil {
+				// The node stops. What became of the request nobody knows, and no
+				// code says so.
+				return server.Answer{Close: fmt.Errorf("%s was forwarded: %w", kmsg.NameForKey(req.Key), conn.Err())}
+			}
 			if ctx.Err() == nil || protocol.CodeOf(err) == protocol.ErrUnknownServerError {
 				a.Log.Error().Err(err).Str("api", kmsg.NameForKey(req.Key)).Msg("forwarding failed")
 			}

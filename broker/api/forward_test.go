@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"net"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,6 +15,7 @@ import (
 	"github.com/klamm/klamm/broker/controllerclient"
 	"github.com/klamm/klamm/metadata"
 	"github.com/klamm/klamm/protocol"
+	"github.com/klamm/klamm/protocol/server"
 )
 
 // controller answers what is forwarded to it.
@@ -159,6 +161,27 @@ func TestTopicChangesAreAwaited(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A node that stops closes the connection of who waits for the controller: what
+// becomes of the request is not known, and no code says that.
+func TestForwardingEndsWithTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &Admin{Image: imageFunc(metadata.Empty()), Log: zerolog.Nop(), Forward: &controller{takes: time.Hour}}
+		body := createTopicsRequest(3000, "a")
+		answer := a.createTopics(t.Context(), &server.Request{
+			Key: body.Key(), Version: body.GetVersion(), Body: body, Received: time.Now(),
+			Conn: &server.Conn{Listener: "PLAINTEXT", Principal: server.Anonymous, RemoteAddr: &net.TCPAddr{}},
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		for answer.Wait != nil {
+			answer = answer.Wait(ctx)
+		}
+		if answer.Close == nil || answer.Response != nil {
+			t.Errorf("answer is %+v, want the end of the connection", answer)
+		}
+	})
 }
 
 // Without a controller every topic gets the reason, in time.
