@@ -5,7 +5,10 @@ package integration
 import (
 	"context"
 	"flag"
+	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -50,6 +53,12 @@ func TestKillUnderLoad(t *testing.T) {
 		"log.retention.check.interval.ms=150", "log.segment.delete.delay.ms=100",
 		"log.flush.offset.checkpoint.interval.ms=200", "log.flush.start.offset.checkpoint.interval.ms=200",
 		"metadata.log.max.record.bytes.between.snapshots=20000")
+	t.Cleanup(func() {
+		if t.Failed() { // at the end of the log there is only what came of it
+			path := filepath.Join(os.TempDir(), fmt.Sprintf("klamm-kill-%d.log", seed))
+			t.Logf("the node's log is in %s: %v", path, os.Rename(n.logPath(), path))
+		}
+	})
 	partitions := int32(len(codecOf))
 	createTopic(t, n.address, "killed", partitions, "segment.ms", "200")
 	createTopic(t, n.address, "retained", 1, "segment.ms", "100", "retention.bytes", "50000")

@@ -49,7 +49,7 @@ func (g *readers) join(balancer kgo.GroupBalancer) {
 	c := client(g.t, g.address,
 		kgo.ConsumerGroup(readersGroup), kgo.ConsumeTopics(g.topic), kgo.DisableAutoCommit(), kgo.Balancers(balancer),
 		kgo.SessionTimeout(6*time.Second), kgo.HeartbeatInterval(100*time.Millisecond), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.BlockRebalanceOnPoll(), kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }), kgo.MetadataMinAge(20*time.Millisecond),
+		kgo.BlockRebalanceOnPoll(), kgo.AlwaysRetryEOF(), kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }), kgo.MetadataMinAge(20*time.Millisecond),
 		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, assigned map[string][]int32) { m.assigned(assigned[g.topic]) }),
 	)
 	g.running.Go(func() {

@@ -57,6 +57,7 @@ func newWriterOf(t *testing.T, address, topic string, partitions []int32, pause 
 		kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }),
 		kgo.MetadataMinAge(20 * time.Millisecond),
 		kgo.RecordRetries(1_000_000),
+		kgo.AlwaysRetryEOF(), // else a death during its first request looks like missing SASL
 	}, opts...)...)
 	go func() {
 		defer close(w.done)
