@@ -162,6 +162,7 @@ func TestServedAPIs(t *testing.T) {
 		kmsg.DeleteTopics, kmsg.AllocateProducerIDs, kmsg.Envelope, kmsg.DescribeQuorum, kmsg.UnregisterBroker,
 		kmsg.CreatePartitions, kmsg.AlterConfigs, kmsg.IncrementalAlterConfigs, kmsg.UpdateFeatures,
 		kmsg.AlterClientQuotas, kmsg.AlterUserSCRAMCredentials, kmsg.CreateACLs, kmsg.DeleteACLs, kmsg.UnregisterController,
+		kmsg.AlterPartition, kmsg.ElectLeaders, kmsg.AlterPartitionAssignments, kmsg.ListPartitionReassignments,
 	}
 	for _, key := range served {
 		api, ok := n.apis[key.Int16()]
