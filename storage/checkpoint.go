@@ -32,9 +32,10 @@ func writeAtomic(fsys vfs.FS, path string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteAt(data, 0)
-	if err == nil {
-		err = f.Sync()
+	if len(data) > 0 { // an empty file has no bytes to lose
+		if _, err = f.WriteAt(data, 0); err == nil {
+			err = f.Sync()
+		}
 	}
 	if closeErr := f.Close(); err == nil {
 		err = closeErr

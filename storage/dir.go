@@ -232,6 +232,16 @@ func (d *Dir) beginUse(warn func(err error)) error {
 	return nil
 }
 
+// syncNames makes the names of the logs in the directory durable.
+func (d *Dir) syncNames() error {
+	if err := d.fs.SyncDir(d.path); err != nil {
+		err = fmt.Errorf("sync directory %s: %w", d.path, err)
+		d.Fail(err)
+		return err
+	}
+	return nil
+}
+
 // writeCheckpoint replaces an offset checkpoint, durably.
 func (d *Dir) writeCheckpoint(name string, offsets map[protocol.TopicPartition]int64) error {
 	if err := d.Err(); err != nil {

@@ -24,7 +24,28 @@ type epochEntry struct {
 // the recovery point passes an entry (Log.Flush). Guarded by Log.mu.
 type epochCache struct {
 	entries []epochEntry
-	dirty   bool // differs from the file
+	// saved is what the file holds, unreadableEpochs where nobody knows.
+	// Neither array is written to once it is there.
+	saved []epochEntry
+}
+
+// unreadableEpochs stands for a file that has to be written anew: nothing equals it.
+var unreadableEpochs = []epochEntry{{undefined, undefined}}
+
+// unsaved tells whether the file lacks something. An epoch without records is
+// no reason to write it: whoever opens the log forgets such a one, and it ends
+// where it began.
+func (c *epochCache) unsaved(leo int64) bool {
+	return !slices.Equal(recorded(c.entries, leo), recorded(c.saved, leo))
+}
+
+// recorded returns the entries that there are records of.
+func recorded(entries []epochEntry, leo int64) []epochEntry {
+	n := len(entries)
+	for n > 0 && entries[n-1].start >= leo {
+		n--
+	}
+	return entries[:n:n]
 }
 
 // assign notes that an epoch starts at an offset. Entries that contradict it
@@ -41,7 +62,6 @@ func (c *epochCache) assign(epoch protocol.LeaderEpoch, start int64) {
 		keep--
 	}
 	c.entries = append(c.entries[:keep:keep], epochEntry{epoch, start})
-	c.dirty = true
 }
 
 // latest returns the newest epoch.
@@ -86,14 +106,7 @@ func (c *epochCache) epochFor(offset int64) protocol.LeaderEpoch {
 
 // truncateFromEnd drops the epochs that start at or after the new log end.
 func (c *epochCache) truncateFromEnd(leo int64) {
-	keep := len(c.entries)
-	for keep > 0 && c.entries[keep-1].start >= leo {
-		keep--
-	}
-	if keep < len(c.entries) {
-		c.entries = c.entries[:keep:keep]
-		c.dirty = true
-	}
+	c.entries = recorded(c.entries, leo)
 }
 
 // truncateFromStart makes the epoch of the new log start begin there, and
@@ -108,7 +121,6 @@ func (c *epochCache) truncateFromStart(logStart int64) {
 	}
 	c.entries = slices.Clone(c.entries[keep:])
 	c.entries[0].start = logStart
-	c.dirty = true
 }
 
 // formatEpochs writes the entries as leader-epoch-checkpoint: version, number

@@ -59,6 +59,8 @@ type flushWork struct {
 	epochs    []epochEntry
 	hasEpochs bool
 	dir       bool
+	// parentLater: the caller syncs the directory that the log's own lies in.
+	parentLater bool
 }
 
 // sealing is the content of the index files of a closed segment.
@@ -94,7 +96,7 @@ func (l *Log) flushWorkLocked(upTo int64, active bool) (*flushWork, error) {
 	}
 	w := &flushWork{
 		to: to, path: l.path, snapshots: l.snapshots, dir: l.dirDirty,
-		epochs: l.epochs.entries, hasEpochs: l.epochs.dirty,
+		epochs: l.epochs.entries, hasEpochs: l.epochs.unsaved(l.leo),
 	}
 	for i := first; i < count; i++ {
 		s, closed := l.segments[i], i < len(l.segments)-1
@@ -111,7 +113,10 @@ func (l *Log) flushWorkLocked(upTo int64, active bool) (*flushWork, error) {
 			w.addSeal(s)
 		}
 	}
-	l.dirDirty, l.epochs.dirty = false, false
+	l.dirDirty = false
+	if w.hasEpochs {
+		l.epochs.saved = w.epochs
+	}
 	return w, nil
 }
 
@@ -151,24 +156,21 @@ func (l *Log) sync(w *flushWork) error {
 			return fmt.Errorf("sync directory %s: %w", w.path, err)
 		}
 	}
-	if !l.parentSynced {
-		if err := l.syncNew(w.path); err != nil {
-			return err
-		}
-		l.parentSynced = true
+	if l.parentSynced {
+		return nil
 	}
-	return nil
-}
-
-// syncNew makes durable what creating the log has left to the first flush:
-// partition.metadata and the directory's own name.
-func (l *Log) syncNew(path string) error {
-	if err := syncFile(l.fs, filepath.Join(path, partitionMetaFile)); err != nil {
-		return fmt.Errorf("sync %s in %s: %w", partitionMetaFile, path, err)
+	// What creating the log has left to the first flush: partition.metadata and
+	// the directory's own name.
+	if err := syncFile(l.fs, filepath.Join(w.path, partitionMetaFile)); err != nil {
+		return fmt.Errorf("sync %s in %s: %w", partitionMetaFile, w.path, err)
 	}
-	if err := l.fs.SyncDir(filepath.Dir(path)); err != nil {
-		return fmt.Errorf("sync directory %s: %w", filepath.Dir(path), err)
+	if w.parentLater {
+		return nil
 	}
+	if err := l.fs.SyncDir(filepath.Dir(w.path)); err != nil {
+		return fmt.Errorf("sync directory %s: %w", filepath.Dir(w.path), err)
+	}
+	l.parentSynced = true
 	return nil
 }
 
@@ -208,10 +210,14 @@ func (s *segment) sealedLocked() {
 // Close makes the log durable, indexes and producer state included, so that
 // the next start believes its files, and closes them. Reads that hold a slice
 // are not disturbed.
-func (l *Log) Close() error {
+func (l *Log) Close() error { return l.close(false) }
+
+// close closes the log. With parentLater the log directory that it is in is left
+// to be synced by the caller, once for all of its logs.
+func (l *Log) close(parentLater bool) error {
 	l.syncing.Lock()
 	defer l.syncing.Unlock()
-	err := l.closeSyncing()
+	err := l.closeSyncing(parentLater)
 	if errors.Is(err, errClosed) {
 		return nil
 	}
@@ -224,7 +230,7 @@ func (l *Log) Close() error {
 	return err
 }
 
-func (l *Log) closeSyncing() error {
+func (l *Log) closeSyncing(parentLater bool) error {
 	l.mu.Lock()
 	if err := l.usableLocked(); err != nil {
 		l.mu.Unlock()
@@ -242,13 +248,14 @@ func (l *Log) closeSyncing() error {
 	if err == nil && !s.sealed {
 		work.addSeal(s)
 	}
-	if err == nil && l.epochs.dirty {
-		work.epochs, work.hasEpochs, l.epochs.dirty = l.epochs.entries, true, false
+	if err == nil && l.epochs.unsaved(l.leo) {
+		work.epochs, work.hasEpochs, l.epochs.saved = l.epochs.entries, true, l.epochs.entries
 	}
 	l.mu.Unlock()
 	if err != nil {
 		return err
 	}
+	work.parentLater = parentLater
 	err = l.sync(work)
 	work.release()
 	if err != nil {

@@ -163,9 +163,10 @@ func (l *Log) loadEpochs() (bool, error) {
 	}
 	if l.epochs.entries, err = parseEpochs(data); err != nil {
 		l.log.Warn().Err(err).Str("path", path).Msg("leader epochs are unreadable, taken from the batches")
-		l.epochs = epochCache{dirty: true}
+		l.epochs = epochCache{saved: unreadableEpochs}
 		return false, nil
 	}
+	l.epochs.saved = l.epochs.entries
 	return true, nil
 }
 

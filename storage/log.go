@@ -233,7 +233,8 @@ func (l *Log) EpochFor(offset int64) protocol.LeaderEpoch {
 
 // AssignEpoch notes that a leader epoch begins at an offset. A new leader
 // calls it with its log end before it appends. It becomes durable with the
-// next flush: an epoch without records that a crash forgets ends where it began.
+// flush of its first records: one without any ends where it began, and a start
+// forgets it.
 func (l *Log) AssignEpoch(epoch protocol.LeaderEpoch, start int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -229,7 +229,7 @@ func (l *Log) rebuildEpochsLocked(checked map[*segment]bool) error {
 	if len(checked) == len(l.segments) {
 		return nil // recovery has seen them all
 	}
-	l.epochs = epochCache{dirty: true}
+	l.epochs.entries = nil
 	for _, s := range l.segments {
 		if err := l.walkLocked(s, 0, func(b batch.Batch, _ *scanner) error {
 			l.epochs.see(protocol.LeaderEpoch(b.LeaderEpoch()), b.BaseOffset())

@@ -342,23 +342,33 @@ func (s *Store) emptiestLocked() *Dir {
 	return best
 }
 
-// Delete takes a log away: from now on it is found no more, its directory has a
-// name that no start opens, and Run removes it after a delay. A topic of the
-// same name can be created at once.
-func (s *Store) Delete(tp protocol.TopicPartition) error {
+// Delete takes logs away: from now on they are found no more, their directories
+// have names that no start opens, and Run removes them after a delay. Topics of
+// the same names can be created at once.
+func (s *Store) Delete(tps ...protocol.TopicPartition) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	l := s.take(tp)
-	if l == nil {
-		return fmt.Errorf("delete log of %s: %w", tp, protocol.ErrUnknownTopicOrPartition)
+	var errs []error
+	renamed := map[*Dir]bool{}
+	for _, tp := range tps {
+		l := s.take(tp)
+		if l == nil {
+			errs = append(errs, fmt.Errorf("delete log of %s: %w", tp, protocol.ErrUnknownTopicOrPartition))
+			continue
+		}
+		path, err := l.retire(tp, deleteDirSuffix)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		renamed[l.owner] = true
+		s.deleteLater(l.owner, path, l.Config())
 	}
-	path, err := l.retire(tp, deleteDirSuffix)
-	if err != nil {
-		return err
+	for d := range renamed {
+		errs = append(errs, d.syncNames())
 	}
-	s.deleteLater(l.owner, path, l.Config())
 	s.signal()
-	return nil
+	return errors.Join(errs...)
 }
 
 // take removes a log from those that are found.
@@ -384,6 +394,9 @@ func (s *Store) SetAside(tp protocol.TopicPartition) error {
 
 func (s *Store) setAside(d *Dir, l *Log, tp protocol.TopicPartition) error {
 	path, err := l.retire(tp, strayDirSuffix)
+	if err == nil {
+		err = d.syncNames()
+	}
 	if err != nil {
 		return s.dirFailed(d, err)
 	}
@@ -392,17 +405,14 @@ func (s *Store) setAside(d *Dir, l *Log, tp protocol.TopicPartition) error {
 	return nil
 }
 
-// retire closes a log and renames its directory, durably.
+// retire closes a log and renames its directory. The caller syncs the one that
+// it lies in.
 func (l *Log) retire(tp protocol.TopicPartition, suffix string) (string, error) {
 	l.syncing.Lock()
 	defer l.syncing.Unlock()
 	l.abandon()
 	path := filepath.Join(filepath.Dir(l.path), retiredDirName(tp, protocol.NewUUID(), suffix))
-	err := l.fs.Rename(l.path, path)
-	if err == nil {
-		err = l.fs.SyncDir(filepath.Dir(path))
-	}
-	if err != nil {
+	if err := l.fs.Rename(l.path, path); err != nil {
 		return "", l.fail(fmt.Errorf("rename %s to %s: %w", l.path, path, err))
 	}
 	l.mu.Lock()
@@ -420,6 +430,11 @@ func (s *Store) deleteLater(d *Dir, path string, cfg LogConfig) {
 	s.deleted = append(s.deleted, deletion{d, path, at})
 }
 
+// closeParallel is how many logs of a directory are closed at a time. They wait
+// for the disk, not for a processor, and a file system commits what is synced at
+// the same time together.
+const closeParallel = 16
+
 // Close closes all logs in order and marks their directories clean for a
 // broker of this epoch. highWatermarks are checkpointed. A directory where
 // anything fails gets no mark: its logs are checked at the next start.
@@ -431,8 +446,8 @@ func (s *Store) Close(epoch protocol.BrokerEpoch, highWatermarks iter.Seq2[proto
 	logs := slices.Collect(maps.Values(s.logs))
 	s.mu.Unlock()
 	var failed sync.Map // *Dir → error
-	_ = inParallel(max(s.cfg.RecoveryThreads, 1)*len(s.dirs), logs, func(l *Log) error {
-		if err := l.Close(); err != nil {
+	_ = inParallel(closeParallel*len(s.dirs), logs, func(l *Log) error {
+		if err := l.close(true); err != nil {
 			failed.Store(l.owner, err)
 		}
 		return nil
@@ -449,10 +464,13 @@ func (s *Store) Close(epoch protocol.BrokerEpoch, highWatermarks iter.Seq2[proto
 	return errors.Join(errs...)
 }
 
-// closeDir writes the checkpoints of a directory whose logs are closed, and
-// then the mark.
+// closeDir syncs the names of a directory's logs, which are closed, writes its
+// checkpoints, and then the mark.
 func (s *Store) closeDir(d *Dir, epoch protocol.BrokerEpoch, highWatermarks map[protocol.TopicPartition]int64) error {
 	if err := d.Err(); err != nil {
+		return err
+	}
+	if err := d.syncNames(); err != nil {
 		return err
 	}
 	if err := s.checkpointRecoveryPoints(d); err != nil {

@@ -289,10 +289,10 @@ func (l *Log) growLocked(s *segment, end, offset int64) error {
 // come back for the offsets that were cut.
 func (l *Log) writeEpochs() error {
 	l.mu.Lock()
-	entries, dirty := l.epochs.entries, l.epochs.dirty
-	l.epochs.dirty = false
+	entries, saved := l.epochs.entries, l.epochs.saved
+	l.epochs.saved = entries
 	l.mu.Unlock()
-	if !dirty {
+	if slices.Equal(entries, saved) {
 		return nil
 	}
 	if err := writeAtomic(l.fs, filepath.Join(l.path, epochsFile), formatEpochs(entries)); err != nil {

@@ -213,8 +213,13 @@ func (s worldStore) Open(tp protocol.TopicPartition, topicID, _ protocol.UUID, c
 
 func (s worldStore) Configure(protocol.TopicPartition, *replica.TopicConfig) {}
 
-func (s worldStore) Delete(tp protocol.TopicPartition) error {
-	return s.w.fs.Rename("/"+tp.String(), "/"+strings.ToUpper(tp.String()))
+func (s worldStore) Delete(tps ...protocol.TopicPartition) error {
+	for _, tp := range tps {
+		if err := s.w.fs.Rename("/"+tp.String(), "/"+strings.ToUpper(tp.String())); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s worldStore) SetAside(func(protocol.TopicPartition, protocol.UUID) bool) error { return nil }

@@ -20,8 +20,8 @@ type Store interface {
 	Open(tp protocol.TopicPartition, topicID, dir protocol.UUID, config *TopicConfig) (Log, int64, error)
 	// Configure applies a new configuration to the partition's log.
 	Configure(tp protocol.TopicPartition, config *TopicConfig)
-	// Delete takes the log out of the store at once and removes it from disk later.
-	Delete(tp protocol.TopicPartition) error
+	// Delete takes logs out of the store at once and removes them from disk later.
+	Delete(tps ...protocol.TopicPartition) error
 	// SetAside renames the directories of logs that keep says no to, so that
 	// their names are free again and nothing is lost.
 	SetAside(keep func(tp protocol.TopicPartition, topicID protocol.UUID) bool) error
@@ -115,7 +115,7 @@ func (m *Manager) HighWatermarks() iter.Seq2[protocol.TopicPartition, int64] {
 func (m *Manager) Apply(delta *metadata.Delta, img *metadata.Image) {
 	plan := m.plan(delta, img)
 	m.reconfigure(delta, img)
-	m.each(plan.deleted, m.delete)
+	m.delete(plan.deleted)
 	if !m.started {
 		m.started = true
 		m.setAside(img)
@@ -233,13 +233,19 @@ func (m *Manager) change(s step) {
 	}
 }
 
-// delete ends a partition and its log.
-func (m *Manager) delete(s step) {
-	p := s.partition
-	p.stop()
-	if err := m.cfg.Store.Delete(p.tp); err != nil {
-		// It is set aside at the next start.
-		m.log.Error().Err(err).Str("topic", p.tp.Topic).Int32("partition", p.tp.Partition).Msg("log was not deleted")
+// delete ends partitions and their logs.
+func (m *Manager) delete(steps []step) {
+	tps := make([]protocol.TopicPartition, 0, len(steps))
+	for _, s := range steps {
+		s.partition.stop()
+		tps = append(tps, s.partition.tp)
+	}
+	if len(tps) == 0 {
+		return
+	}
+	if err := m.cfg.Store.Delete(tps...); err != nil {
+		// They are set aside at the next start.
+		m.log.Error().Err(err).Msg("logs were not deleted")
 	}
 }
 

@@ -55,7 +55,7 @@ func logConfig(config *TopicConfig) storage.LogConfig {
 	return c
 }
 
-func (s diskStore) Delete(tp protocol.TopicPartition) error { return s.logs.Delete(tp) }
+func (s diskStore) Delete(tps ...protocol.TopicPartition) error { return s.logs.Delete(tps...) }
 
 func (s diskStore) SetAside(keep func(tp protocol.TopicPartition, topicID protocol.UUID) bool) error {
 	var errs []error
