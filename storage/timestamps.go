@@ -166,12 +166,12 @@ var errFound = errors.New("found")
 // firstAt returns the first record of a batch at or after a time and an offset.
 func firstAt(b batch.Batch, timestampMs, start int64) (TimestampOffset, bool, error) {
 	var found TimestampOffset
-	err := b.Each(func(r batch.Record) error {
-		offset := b.BaseOffset() + int64(r.OffsetDelta)
-		if r.Timestamp < timestampMs || offset < start {
+	err := b.EachTime(func(offsetDelta int32, recordMs int64) error {
+		offset := b.BaseOffset() + int64(offsetDelta)
+		if recordMs < timestampMs || offset < start {
 			return nil
 		}
-		found = TimestampOffset{offset, r.Timestamp, protocol.LeaderEpoch(b.LeaderEpoch())}
+		found = TimestampOffset{offset, recordMs, protocol.LeaderEpoch(b.LeaderEpoch())}
 		return errFound
 	})
 	if errors.Is(err, errFound) {

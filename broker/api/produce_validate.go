@@ -48,7 +48,7 @@ func (run *produceRun) validate(e *produceEntry, now time.Time) error {
 	}
 	e.batch, e.logAppendTime = result.Batch, result.AppendTimeMs
 	if config.Recompress && e.batch.Codec() != config.Codec {
-		return e.recompress(config)
+		return e.recompress(config, result.RecordBytes)
 	}
 	return nil
 }
@@ -58,8 +58,15 @@ func (run *produceRun) validate(e *produceEntry, now time.Time) error {
 // bad client can unpack to gigabytes.
 const maxRecompressBytes = 256 << 20
 
-func (e *produceEntry) recompress(config *replica.TopicConfig) error {
-	b, err := batch.Recompress(e.batch, config.Codec, config.Level, maxRecompressBytes)
+func (e *produceEntry) recompress(config *replica.TopicConfig, recordBytes int64) error {
+	most := int64(maxRecompressBytes)
+	if config.Codec == batch.CodecNone {
+		most = int64(config.MaxMessageBytes) // it would not fit
+	}
+	if recordBytes > most {
+		return fmt.Errorf("records have %d bytes unpacked, more than %d: %w", recordBytes, most, protocol.ErrMessageTooLarge)
+	}
+	b, err := batch.Recompress(e.batch, config.Codec, config.Level, recordBytes)
 	if err != nil {
 		return err
 	}

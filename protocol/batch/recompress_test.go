@@ -23,14 +23,14 @@ func TestRecompress(t *testing.T) {
 	plain := build(CodecNone)
 	for from := CodecNone; from <= CodecZstd; from++ {
 		for to := CodecNone; to <= CodecZstd; to++ {
-			got, err := Recompress(build(from), to, to.DefaultLevel(), 1<<20)
+			got, err := Recompress(build(from), to, to.DefaultLevel(), int64(len(plain)-HeaderSize))
 			if err != nil {
 				t.Fatalf("%s to %s: %v", from, to, err)
 			}
 			if err := got.CheckCRC(); err != nil || got.Codec() != to || got.Size() != len(got) {
 				t.Fatalf("%s to %s: codec %s, size %d of %d, %v", from, to, got.Codec(), got.Size(), len(got), err)
 			}
-			back, err := Recompress(got, CodecNone, 0, 1<<20)
+			back, err := Recompress(got, CodecNone, 0, int64(len(plain)-HeaderSize))
 			if err != nil {
 				t.Fatalf("%s to %s: %v", from, to, err)
 			}

@@ -39,6 +39,8 @@ type Result struct {
 	// AppendTimeMs is the append time where the topic wants it, else −1: the
 	// answer's LogAppendTime.
 	AppendTimeMs int64
+	// RecordBytes is what the records have decompressed.
+	RecordBytes int64
 }
 
 // RecordError is one record that is refused; Index counts from 0.
@@ -128,7 +130,7 @@ func Validate(b Batch, o *ValidateOptions) (Result, error) {
 	if err := v.walk(); err != nil {
 		return Result{}, err
 	}
-	r := Result{Batch: b, MaxTimestampMs: v.maxTimestamp, AppendTimeMs: -1}
+	r := Result{Batch: b, MaxTimestampMs: v.maxTimestamp, AppendTimeMs: -1, RecordBytes: v.recordBytes}
 	if o.AppendTime {
 		r.MaxTimestampMs, r.AppendTimeMs = o.NowMs, o.NowMs
 	}
@@ -170,6 +172,7 @@ type validation struct {
 	b            Batch
 	o            *ValidateOptions
 	maxTimestamp int64
+	recordBytes  int64
 	refused      []RecordError
 	refusedCount int
 	badTimestamp bool
@@ -178,6 +181,7 @@ type validation struct {
 func (v *validation) walk() error {
 	if v.b.Codec() == CodecNone {
 		s := plainStream(v.b.Records())
+		v.recordBytes = int64(len(v.b.Records()))
 		return v.walkStream(&s)
 	}
 	s, err := openStream(v.b.Codec(), v.b.Records(), maxDecompressed)
@@ -186,7 +190,9 @@ func (v *validation) walk() error {
 	}
 	defer s.close()
 	s.maxRecord = v.o.MaxDecompressedBytes
-	return v.walkStream(s)
+	err = v.walkStream(s)
+	v.recordBytes = maxDecompressed - s.left
+	return err
 }
 
 func (v *validation) walkStream(s *stream) error {
