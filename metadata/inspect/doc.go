@@ -7,7 +7,7 @@
 //
 // Load builds the image that the files add up to, at their end or at an earlier
 // offset or time; Show prints it as a tree, ShowDiff what two of them do not
-// share. What is secret in the records is in no tree.
+// share. Passwords are in none of them, and the keys of credentials in no tree.
 //
 // It reads files and nothing else: no lock is taken, no index is needed, and a
 // batch that a running node is just writing is reported, not an error.

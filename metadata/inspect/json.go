@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/klamm/klamm/metadata"
 	"github.com/klamm/klamm/metadata/record"
 	"github.com/klamm/klamm/protocol/batch"
 )
@@ -30,7 +31,7 @@ func (p *jsonPrinter) record(b batch.Batch, e record.Entry) {
 		p.buf = append(record.AppendControlJSON(p.buf, e.Control), '}')
 	} else {
 		at := len(p.buf)
-		p.buf = record.AppendJSON(p.buf, e.Record, e.Version)
+		p.buf = record.AppendJSON(p.buf, metadata.Redacted(e.Record), e.Version)
 		p.buf = append(p.buf[:at], p.buf[at+1:]...) // one object of the two
 	}
 	p.buf = append(p.buf, '\n')

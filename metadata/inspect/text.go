@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 
+	"github.com/klamm/klamm/metadata"
 	"github.com/klamm/klamm/metadata/record"
 	"github.com/klamm/klamm/protocol/batch"
 )
@@ -41,7 +42,7 @@ func (p *textPrinter) record(b batch.Batch, e record.Entry) {
 	p.json = p.json[:0]
 	switch c := e.Control.(type) {
 	case nil:
-		fmt.Fprintf(p.out, "payload: %s\n", record.AppendJSON(p.json, e.Record, e.Version))
+		fmt.Fprintf(p.out, "payload: %s\n", record.AppendJSON(p.json, metadata.Redacted(e.Record), e.Version))
 	case *record.LeaderChange:
 		fmt.Fprintf(p.out, "LeaderChange: %s\n", record.AppendControlJSON(p.json, c))
 	default:

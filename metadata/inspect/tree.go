@@ -102,7 +102,7 @@ func (n *Node) place(rec record.Record, topics map[string]string) {
 		}
 		return node
 	}
-	switch r := rec.(type) {
+	switch r := metadata.Redacted(rec).(type) {
 	case *record.FeatureLevel:
 		at("features", r.Name).Value = strconv.Itoa(int(r.Level))
 	case *record.RegisterBroker:
