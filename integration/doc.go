@@ -6,7 +6,8 @@
 // They need kcat, and Java with Maven for Kafka's tools; one that is missing is
 // a failure that says how to install it, not a skip. KLAMM names the binary
 // (default: bin/klamm of the checkout), KLAMM_KAFKA_TOOLS a launcher of Kafka's
-// tools other than kafkatools/kafka.
+// tools other than kafkatools/kafka. What more clients do, each the same, is
+// tried by package clients; it also needs Python and Node.js.
 //
 // Every test has its own directory, ports and processes. A node's log goes to a
 // file and its end is shown when a test fails.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -68,10 +69,9 @@ func Start(t *testing.T, settings ...string) *Node {
 		format = []string{binary, "storage"}
 		n.command = []string{binary, "server", config}
 	case "kafka":
-		tools := KafkaTools(t)
-		format = []string{tools, "java", "kafka.tools.StorageTool"}
-		n.command = []string{tools, "java", "kafka.Kafka", config}
-		t.Setenv("KAFKA_HEAP", "512M")
+		java := []string{"env", "KAFKA_HEAP=512M", KafkaTools(t), "java"}
+		format = append(slices.Clip(java), "kafka.tools.StorageTool")
+		n.command = append(slices.Clip(java), "kafka.Kafka", config)
 	default:
 		t.Fatalf("KLAMM_NODE=%s is neither klamm nor kafka", kind)
 	}

@@ -112,8 +112,12 @@ async function member(address, groupId, topic) {
   await consumer.disconnect()
 }
 
+// A connection that broke while the node was away may be left and keep the process up, so it is ended.
 const [command, ...args] = process.argv.slice(2)
-;({ create, produce, read, member })[command](...args).catch((error) => {
-  console.error(error)
-  process.exit(1)
-})
+;({ create, produce, read, member })[command](...args).then(
+  () => process.exit(0),
+  (error) => {
+    console.error(error)
+    process.exit(1)
+  },
+)
