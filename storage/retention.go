@@ -154,7 +154,7 @@ func expired(segments []agedSegment, keep retention) int {
 		if s.Active && s.Size == 0 || s.End > keep.HighWatermark {
 			return i
 		}
-		tooMuch := keep.Bytes >= 0 && !s.Active && size-s.Size >= keep.Bytes
+		tooMuch := keep.Bytes >= 0 && size-s.Size >= keep.Bytes
 		if !tooMuch && !tooOld(s.NewestMs, keep.NowMs, keep.Ms) {
 			return i
 		}
