@@ -220,7 +220,6 @@ func (r *reader) config() *Config {
 		CheckpointInterval:      r.ms("log.flush.offset.checkpoint.interval.ms"),
 		StartOffsetInterval:     r.ms("log.flush.start.offset.checkpoint.interval.ms"),
 		HighWatermarkInterval:   r.positiveMs("replica.high.watermark.checkpoint.interval.ms"),
-		FlushCheckInterval:      r.positiveMs("log.flush.scheduler.interval.ms"),
 		ProducerExpirationCheck: r.ms("producer.id.expiration.check.interval.ms"),
 		RetentionInterval:       r.positiveMs("log.retention.check.interval.ms"),
 	}

@@ -213,9 +213,6 @@ type Storage struct {
 	// HighWatermarkInterval (replica.high.watermark.checkpoint.interval.ms):
 	// the same for high watermarks. Default 5 s.
 	HighWatermarkInterval time.Duration
-	// FlushCheckInterval (log.flush.scheduler.interval.ms): how often logs
-	// are looked at whose flush.ms has passed. Default: never.
-	FlushCheckInterval time.Duration
 	// ProducerExpirationCheck (producer.id.expiration.check.interval.ms): how
 	// often silent producers are looked for. Default 10 min.
 	ProducerExpirationCheck time.Duration

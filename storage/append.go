@@ -213,6 +213,7 @@ func (l *Log) writeLocked(batches []byte, set appendSet) (AppendResult, error) {
 		s.size += int64(size)
 	}
 	l.leo, s.next = set.next, set.next
+	l.flushWithinLocked()
 	s.aborted = l.producers.commit(s.aborted)
 	return AppendResult{
 		FirstOffset: set.first, LastOffset: set.next - 1, MaxTimestampMs: set.maxTimestamp,

@@ -31,6 +31,9 @@ type LogConfig struct {
 	// for a flush before it is answered. 1 makes every answer durable; the
 	// default leaves it to the page cache and the other replicas. flush.messages.
 	FlushMessages int64
+	// FlushMs is the longest time in ms that an appended record stays unsynced.
+	// The default leaves it to the page cache. flush.ms.
+	FlushMs int64
 	// RetentionMs is the age in ms beyond which records may go, −1 for never: less
 	// means less disk, and less time for a reader that fell behind. The caller
 	// sets it to −1 where the topic's policy is not to delete. retention.ms.
@@ -54,6 +57,7 @@ func DefaultLogConfig() LogConfig {
 		IndexIntervalBytes:     4096,
 		SegmentIndexBytes:      10 << 20,
 		FlushMessages:          math.MaxInt64,
+		FlushMs:                math.MaxInt64,
 		RetentionMs:            (7 * 24 * time.Hour).Milliseconds(),
 		RetentionBytes:         -1,
 		ProducerIDExpirationMs: (24 * time.Hour).Milliseconds(),
@@ -82,6 +86,10 @@ type LogOptions struct {
 	// somebody's Flush. It is called under the log's lock and must not block.
 	// Nil: nobody does, until Flush is called.
 	FlushSoon func(*Log)
+	// FlushWithin is called when something was appended that somebody should sync
+	// in that time. It is called under the log's lock and must not block. Nil:
+	// nobody does.
+	FlushWithin func(*Log, time.Duration)
 	// BeforeTruncate is called when the log is about to be cut to an offset
 	// below its recovery point, before anything is cut. Nothing appended later
 	// may be taken for synced, so it makes the lower point durable.

@@ -187,11 +187,20 @@ func (l *Log) Config() LogConfig {
 	return l.cfg
 }
 
-// SetConfig changes the settings from the next append on.
+// SetConfig changes the settings from the next append on; a time to sync within
+// counts for what was appended before too.
 func (l *Log) SetConfig(cfg LogConfig) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cfg = cfg
+	l.flushWithinLocked()
+}
+
+// flushWithinLocked asks for a sync in time, if anything is to be synced by time.
+func (l *Log) flushWithinLocked() {
+	if l.cfg.FlushMs <= maxFlushMs && l.opts.FlushWithin != nil && l.leo > l.flushedTo {
+		l.opts.FlushWithin(l, time.Duration(l.cfg.FlushMs)*time.Millisecond)
+	}
 }
 
 // Err returns what has taken the log, or its log directory, out of service.

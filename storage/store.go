@@ -83,6 +83,8 @@ type Store struct {
 	wake    chan struct{}
 	flushMu sync.Mutex
 	toFlush map[*Log]struct{}
+
+	clock *flushClock // has its own lock, under all of the others
 }
 
 // deletion is a directory that is to be removed.
@@ -108,7 +110,7 @@ func OpenStore(ctx context.Context, fsys vfs.FS, dirs []*Dir, cfg StoreConfig, l
 	}
 	s := &Store{
 		fs: fsys, cfg: cfg, dirs: dirs, log: log, logs: map[protocol.TopicPartition]*Log{},
-		wake: make(chan struct{}, 1), toFlush: map[*Log]struct{}{},
+		wake: make(chan struct{}, 1), toFlush: map[*Log]struct{}{}, clock: newFlushClock(),
 	}
 	found, err := s.findLogs()
 	if err == nil {
@@ -237,7 +239,7 @@ func (s *Store) openLog(d *Dir, path string, tp protocol.TopicPartition) error {
 
 func (s *Store) options(d *Dir, tp protocol.TopicPartition) LogOptions {
 	return LogOptions{
-		Config: s.cfg.LogConfig(tp.Topic), Dir: d, FlushSoon: s.flushSoon, Now: s.cfg.Now, Log: s.log,
+		Config: s.cfg.LogConfig(tp.Topic), Dir: d, FlushSoon: s.flushSoon, FlushWithin: s.clock.within, Now: s.cfg.Now, Log: s.log,
 		BeforeTruncate: func(offset int64) error { return d.lowerRecoveryPoint(tp, offset) },
 		SaveLogStart:   func(start int64) error { return s.saveLogStart(d, tp, start) },
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // Run does what the logs need done in the background until ctx ends: it syncs
-// closed segments, writes the checkpoints, forgets silent producers, removes
+// closed segments and logs that are due by flush.ms, writes the checkpoints, forgets silent producers, removes
 // deleted logs and what retention does not keep. highWatermarks is asked for
 // what to checkpoint, and for what retention may look at; nil: nothing. It never
 // fails: what fails takes its directory offline.
@@ -22,6 +22,7 @@ func (s *Store) Run(ctx context.Context, highWatermarks func() iter.Seq2[protoco
 		// On its own: removing large files must not hold up the checkpoints.
 		group.Go(func() { s.runRetention(ctx, highWatermarks) })
 	}
+	group.Go(func() { s.clock.run(ctx) })
 	recovery := newTicker(s.cfg.RecoveryPointInterval)
 	defer recovery.Stop()
 	starts := newTicker(s.cfg.LogStartInterval)

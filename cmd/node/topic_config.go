@@ -23,6 +23,7 @@ func (c configs) topic(img *cluster.Image, topic string) replica.TopicConfig {
 			IndexIntervalBytes:     v.IndexIntervalBytes,
 			SegmentIndexBytes:      v.SegmentIndexBytes,
 			FlushMessages:          v.FlushMessages,
+			FlushMs:                v.FlushMs,
 			RetentionMs:            -1,
 			RetentionBytes:         -1,
 			ProducerIDExpirationMs: v.ProducerIDExpirationMs,
