@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/klamm/klamm/metadata/feature"
 	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/protocol/server"
 )
@@ -59,6 +60,12 @@ func apiVersions(env Env, served []server.VersionRange, req *kmsg.ApiVersionsReq
 		}
 		f := kmsg.NewApiVersionsResponseFinalizedFeature()
 		f.Name, f.MinVersionLevel, f.MaxVersionLevel = name, level, level
+		resp.FinalizedFeatures = append(resp.FinalizedFeatures, f)
+	}
+	if env.KRaftVersion != nil && env.KRaftVersion() > 0 {
+		f := kmsg.NewApiVersionsResponseFinalizedFeature()
+		f.Name, f.MaxVersionLevel = feature.KRaftVersion, env.KRaftVersion()
+		f.MinVersionLevel = f.MaxVersionLevel
 		resp.FinalizedFeatures = append(resp.FinalizedFeatures, f)
 	}
 	// On brokers Kafka takes the offset that the broker has applied, on

@@ -18,4 +18,7 @@ type Env struct {
 	// used on controller listeners only: brokers name a broker instead, since
 	// clients do not reach the controllers.
 	Controller func() protocol.NodeID
+	// KRaftVersion returns the finalized kraft.version, which is the log's and no
+	// image's; nil = 0, a static quorum.
+	KRaftVersion func() int16
 }

@@ -24,6 +24,8 @@ type APIConfig struct {
 	AutoCreate *brokerapi.AutoCreate
 	// InternalTopics creates the topics of coordinators; likewise.
 	InternalTopics *brokerapi.AutoCreate
+	// KRaftVersion returns the finalized kraft.version; nil = 0.
+	KRaftVersion func() int16
 	// Data are the APIs about records (Produce, Fetch, ListOffsets), and Groups
 	// those of the coordinators.
 	Data, Groups []server.API
@@ -32,7 +34,7 @@ type APIConfig struct {
 // APIs returns what the broker's listeners serve.
 func (b *Broker) APIs(cfg APIConfig) []server.API {
 	env := api.Env{
-		Kind: protocol.BrokerListener, ClusterID: b.cfg.ClusterID, NodeID: b.cfg.NodeID, Image: b.Image,
+		Kind: protocol.BrokerListener, ClusterID: b.cfg.ClusterID, NodeID: b.cfg.NodeID, Image: b.Image, KRaftVersion: cfg.KRaftVersion,
 	}
 	admin := &brokerapi.Admin{
 		NodeID: b.cfg.NodeID, ClusterID: b.cfg.ClusterID, Image: b.Image,

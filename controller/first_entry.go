@@ -9,12 +9,17 @@ import (
 
 // FirstEntry returns what makes the first batch of an epoch that this node leads,
 // for raftlog.Config: the LeaderChange record that opens each epoch of a KRaft
-// log. voters are the static quorum. Who voted is Raft's secret; the leader
-// surely did.
-func FirstEntry(own protocol.NodeID, voters []protocol.NodeID) func(epoch protocol.ControllerEpoch) []byte {
+// log. Who voted is Raft's secret; the leader surely did. In the first epoch of a
+// dynamic quorum dynamic returns what its log has to say of it, and later nothing;
+// it is nil for a static quorum.
+func FirstEntry(own protocol.NodeID, voters []protocol.NodeID, dynamic func() []record.Control) func(epoch protocol.ControllerEpoch) []byte {
 	return func(epoch protocol.ControllerEpoch) []byte {
-		return record.EncodeControlBatch([]record.Control{&record.LeaderChange{
+		records := []record.Control{&record.LeaderChange{
 			LeaderID: own, Voters: voters, GrantingVoters: []protocol.NodeID{own},
-		}}, 0, epoch, time.Now().UnixMilli())
+		}}
+		if dynamic != nil {
+			records = append(records, dynamic()...)
+		}
+		return record.EncodeControlBatch(records, 0, epoch, time.Now().UnixMilli())
 	}
 }

@@ -28,7 +28,7 @@ func TestFirstBatchesAreKafkas(t *testing.T) {
 	if err != nil || len(rest) > 0 {
 		t.Fatalf("%d bytes left, %v", len(rest), err)
 	}
-	ours := batch.Batch(FirstEntry(1, []protocol.NodeID{1})(1))
+	ours := batch.Batch(FirstEntry(1, []protocol.NodeID{1}, nil)(1))
 	const times, timesEnd = 27, 43 // base and max timestamp
 	copy(ours[times:timesEnd], first[times:timesEnd])
 	ours.SetCRC()

@@ -140,7 +140,7 @@ func testConfig() Config {
 func newWorld(t *testing.T, cfg Config) *world {
 	m := newMachine()
 	w := &world{t: t, machine: m}
-	w.log = memlog.New(memlog.Config{NodeID: 1, StateMachine: m, FirstEntry: FirstEntry(1, []protocol.NodeID{1})})
+	w.log = memlog.New(memlog.Config{NodeID: 1, StateMachine: m, FirstEntry: FirstEntry(1, []protocol.NodeID{1}, nil)})
 	w.c = New(cfg, w.log, m, zerolog.Nop())
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{}, 2)

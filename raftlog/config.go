@@ -30,6 +30,7 @@ type Config struct {
 	DirectoryID protocol.UUID
 	ClusterID   string
 	// Voters are the controllers, this node among them (controller.quorum.voters).
+	// A dynamic quorum has this node alone.
 	Voters []Voter
 
 	// ElectionTimeout is how long a candidate waits for votes
@@ -122,8 +123,11 @@ func (c *Config) validate() error {
 		if v.Endpoint == "" && v.ID != c.NodeID {
 			return fmt.Errorf("raftlog: voter %d has no endpoint", v.ID)
 		}
-		if v.DirectoryID != protocol.ZeroUUID {
-			return fmt.Errorf("raftlog: voter %d has a directory id, which only a dynamic quorum knows", v.ID)
+		if v.DirectoryID != protocol.ZeroUUID && len(c.Voters) > 1 {
+			return errors.New("raftlog: a dynamic quorum has one voter in this version")
+		}
+		if v.DirectoryID != protocol.ZeroUUID && v.ID == c.NodeID && v.DirectoryID != c.DirectoryID {
+			return fmt.Errorf("raftlog: voter %d has directory %s, and this is %s: the metadata log belongs to another directory", v.ID, v.DirectoryID, c.DirectoryID)
 		}
 	}
 	if !seen[c.NodeID] {

@@ -33,13 +33,36 @@ type quorumVoter struct {
 	ID protocol.NodeID `json:"voterId"`
 }
 
+// dynamicQuorumState is version 1, of a dynamic quorum: its voters are in the log.
+type dynamicQuorumState struct {
+	LeaderID         protocol.NodeID          `json:"leaderId"`
+	LeaderEpoch      protocol.ControllerEpoch `json:"leaderEpoch"`
+	VotedID          protocol.NodeID          `json:"votedId"`
+	VotedDirectoryID string                   `json:"votedDirectoryId"`
+	DataVersion      int16                    `json:"data_version"`
+}
+
 // newQuorumState is what to write while leader leads in epoch.
 func newQuorumState(leader protocol.NodeID, epoch protocol.ControllerEpoch, voters []Voter) quorumState {
 	qs := quorumState{LeaderID: leader, LeaderEpoch: epoch, VotedID: protocol.NoNode}
 	for _, v := range voters {
 		qs.CurrentVoters = append(qs.CurrentVoters, quorumVoter{v.ID})
+		if v.DirectoryID != protocol.ZeroUUID {
+			qs.DataVersion = 1
+		}
 	}
 	return qs
+}
+
+// encode is the file's content.
+func (qs quorumState) encode() ([]byte, error) {
+	if qs.DataVersion == 0 {
+		return json.Marshal(qs)
+	}
+	return json.Marshal(dynamicQuorumState{
+		LeaderID: qs.LeaderID, LeaderEpoch: qs.LeaderEpoch, VotedID: qs.VotedID,
+		VotedDirectoryID: protocol.ZeroUUID.String(), DataVersion: qs.DataVersion,
+	})
 }
 
 // readQuorumState reads the file; ok is false where there is none.
@@ -63,7 +86,7 @@ func readQuorumState(dir string) (qs quorumState, ok bool, err error) {
 
 // write replaces the file, or leaves the old one.
 func (qs quorumState) write(dir string) error {
-	raw, err := json.Marshal(qs)
+	raw, err := qs.encode()
 	if err != nil {
 		return err
 	}

@@ -352,3 +352,29 @@ func TestOffice(t *testing.T) {
 		t.Errorf("leading %t, word %d", leading, n)
 	}
 }
+
+// A dynamic quorum's quorum-state is Kafka's version 1, and its voter is this
+// directory or nobody.
+func TestDynamicQuorum(t *testing.T) {
+	dir := t.TempDir()
+	own := Voter{ID: 1, DirectoryID: protocol.NewUUID()}
+	if err := newQuorumState(1, 3, []Voter{own}).write(dir); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, quorumStateFile))
+	if want := `{"leaderId":1,"leaderEpoch":3,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}`; err != nil || string(raw) != want {
+		t.Errorf("%s %v, want %s", raw, err, want)
+	}
+	if qs, ok, err := readQuorumState(dir); err != nil || !ok || qs.LeaderEpoch != 3 {
+		t.Errorf("read back: %+v %v %v", qs, ok, err)
+	}
+	cfg := Config{
+		NodeID: 1, DirectoryID: protocol.NewUUID(), Voters: []Voter{own},
+		StateMachine: noMachine{}, Snapshots: listed{}, FirstEntry: func(protocol.ControllerEpoch) []byte { return nil },
+	}
+	if err := cfg.validate(); err == nil || !strings.Contains(err.Error(), "another directory") {
+		t.Errorf("another directory's voter: %v", err)
+	}
+}
+
+type noMachine struct{ StateMachine }

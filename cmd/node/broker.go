@@ -70,8 +70,8 @@ func (n *node) runBroker(ctx context.Context, below *stage, meta *metadata, q *q
 
 func (n *node) controllerClient(q *quorum) *controllerclient.Client {
 	voters := make(map[protocol.NodeID]string)
-	for _, v := range n.cfg.Quorum.Voters {
-		voters[v.ID] = v.Address()
+	for _, v := range q.voters {
+		voters[v.ID] = v.Endpoint
 	}
 	return controllerclient.New(controllerclient.Config{
 		Voters: voters,
@@ -177,6 +177,7 @@ func (h *brokerHalf) serve(ctx context.Context, clients *stage, meta *metadata) 
 	cfg := h.n.cfg
 	fetch := brokerapi.FetchConfig{MaxBytes: cfg.Broker.FetchMaxBytes, SessionSlots: cfg.Broker.FetchSessions}
 	apiConfig := broker.APIConfig{
+		KRaftVersion: meta.kraftVersion,
 		Static:     h.configs.static,
 		Forward:    h.requests,
 		AutoCreate: h.autoCreate,

@@ -23,6 +23,7 @@ import (
 // quorum is the controller half as the broker half sees it.
 type quorum struct {
 	engine *raftlog.Engine
+	voters []raftlog.Voter
 }
 
 // leader is the active controller, for controllerclient: known from Raft, so
@@ -46,14 +47,16 @@ func (n *node) startController(ctx context.Context, below *stage, meta *metadata
 	if err != nil {
 		return nil, fmt.Errorf("open snapshots: %w", err)
 	}
-	_, bootstrap, _, err := snapshot.ReadBootstrap(vfs.OS(), meta.dir)
+	header, bootstrap, _, err := snapshot.ReadBootstrap(vfs.OS(), meta.dir)
 	if err != nil {
 		return nil, err
 	}
-	var voters []raftlog.Voter
+	voters, kraft, dynamic, err := n.voters(meta, header.KRaft)
+	if err != nil {
+		return nil, err
+	}
 	var ids []protocol.NodeID
-	for _, v := range n.cfg.Quorum.Voters {
-		voters = append(voters, raftlog.Voter{ID: v.ID, Endpoint: v.Address()})
+	for _, v := range voters {
 		ids = append(ids, v.ID)
 	}
 	engine, err := raftlog.Open(raftlog.Config{
@@ -66,17 +69,18 @@ func (n *node) startController(ctx context.Context, below *stage, meta *metadata
 		FetchTimeout:    n.cfg.Quorum.FetchTimeout,
 		StateMachine:    meta.replayer,
 		Snapshots:       snapshots,
-		FirstEntry:      controller.FirstEntry(n.cfg.Node.ID, ids),
+		FirstEntry:      controller.FirstEntry(n.cfg.Node.ID, ids, dynamic),
 		Logger:          n.asked,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open raft: %w", err)
 	}
-	q := &quorum{engine: engine}
+	q := &quorum{engine: engine, voters: voters}
 	ctl := controller.New(controller.Config{
 		Env: decide.Env{
 			ClusterID:         n.cluster,
 			NodeID:            n.cfg.Node.ID,
+			KRaftVersion:      kraft,
 			Static:            config.FromMap(n.cfg.Static),
 			NumPartitions:     n.cfg.Topics.NumPartitions,
 			ReplicationFactor: n.cfg.Topics.ReplicationFactor,
@@ -117,6 +121,7 @@ func (n *node) serveController(ctx context.Context, below *stage, listener confi
 			leader, _ := q.leader()
 			return leader
 		},
+		KRaftVersion: meta.kraftVersion,
 	}
 	apis := append(controllerapi.APIs(controllerapi.Config{Controller: ctl, Log: n.asked}),
 		api.ApiVersions(env), api.DescribeCluster(env))

@@ -68,7 +68,7 @@ func newNode(t *testing.T) *node {
 	m := &machine{}
 	m.image.Store(metadata.Empty())
 	n := &node{t: t, machine: m, apis: map[int16]server.API{}}
-	n.log = memlog.New(memlog.Config{NodeID: 1, StateMachine: m, FirstEntry: controller.FirstEntry(1, []protocol.NodeID{1})})
+	n.log = memlog.New(memlog.Config{NodeID: 1, StateMachine: m, FirstEntry: controller.FirstEntry(1, []protocol.NodeID{1}, nil)})
 	registration := kmsg.NewPtrControllerRegistrationRequest()
 	registration.ControllerID, registration.IncarnationID = 1, [16]byte{'c'}
 	registration.Listeners = []kmsg.ControllerRegistrationRequestListener{{Name: "CONTROLLER", Host: "localhost", Port: 9093}}

@@ -20,6 +20,8 @@ type Env struct {
 	// NodeID is the active controller's own id. Kafka takes what a new topic
 	// inherits from the controller's broker configs; so do we.
 	NodeID protocol.NodeID
+	// KRaftVersion is the finalized kraft.version, which no image holds.
+	KRaftVersion int16
 	// Static are the keys of this node's server.properties.
 	Static config.Lookup
 	// NumPartitions and ReplicationFactor are what −1 stands for in

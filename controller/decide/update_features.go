@@ -70,6 +70,9 @@ func updateFeature(img *metadata.Image, name string, level int16, kind int8, val
 		return protocol.Errorf(protocol.ErrInvalidUpdateVersion, "Invalid update version %d for feature %s. %s", level, name, why)
 	}
 	current, _ := img.Feature(name)
+	if name == feature.KRaftVersion {
+		current = env.KRaftVersion
+	}
 	if kind < upgrade || kind > unsafeDowngrade {
 		return nil, refuse("The controller does not support the given upgrade type.")
 	}
@@ -96,7 +99,7 @@ func updateFeature(img *metadata.Image, name string, level int16, kind int8, val
 		return nil, protocol.Errorf(protocol.ErrInvalidUpdateVersion, "Unsupported metadata.version downgrade from %d to %d. %s", current, level, why)
 	case name == feature.KRaftVersion:
 		if !validateOnly {
-			return nil, refuse("The voters of this cluster are in its configuration.")
+			return nil, refuse("The voters of this cluster stay where they are: this version moves them neither from its configuration into its metadata nor back.")
 		}
 		return nil, nil
 	}

@@ -76,7 +76,7 @@ func (r *Replayer) adopt(delta *metadata.Delta, id snapshot.ID, header snapshot.
 	r.behind.Store(0)
 	r.delta = delta
 	r.last = position{id.Offset - 1, id.Epoch, header.LastTimestampMs}
-	r.quorum = header.KRaft
+	r.quorum.Store(&header.KRaft)
 	r.end = id.Offset
 }
 

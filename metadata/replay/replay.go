@@ -49,6 +49,10 @@ type Replayer struct {
 	mu          sync.Mutex
 	subscribers []Subscriber
 
+	// quorum is what the control records say. Metadata transactions do not hold
+	// them back: they are about the log, not in it.
+	quorum atomic.Pointer[snapshot.Quorum]
+
 	// The rest belongs to Raft's goroutine.
 
 	// next is the offset that Raft's next batch gets. It is below end while Raft
@@ -58,9 +62,6 @@ type Replayer struct {
 	// delta is what was replayed and not yet published; nil where that is nothing.
 	delta *metadata.Delta
 	last  position // of the last record in delta
-	// quorum is what the control records say. Metadata transactions do not hold
-	// them back: they are about the log, not in it.
-	quorum snapshot.Quorum
 	failed error // after it nothing is applied any more
 }
 
@@ -78,6 +79,7 @@ func New(cfg Config, log zerolog.Logger) (*Replayer, error) {
 	r := &Replayer{cfg: cfg, log: log.With().Str("component", "replay").Logger()}
 	r.openTxn.Store(-1)
 	r.image.Store(metadata.Empty())
+	r.quorum.Store(&snapshot.Quorum{})
 	if err := r.load(); err != nil {
 		return nil, fmt.Errorf("load metadata: %w", err)
 	}
@@ -86,6 +88,9 @@ func New(cfg Config, log zerolog.Logger) (*Replayer, error) {
 
 // Image is the latest published image.
 func (r *Replayer) Image() *metadata.Image { return r.image.Load() }
+
+// Quorum is what the log says of the voters.
+func (r *Replayer) Quorum() snapshot.Quorum { return *r.quorum.Load() }
 
 // OpenTransaction returns the offset of the BeginTransaction record that has
 // seen no end. A new leader ends it, with AbortTransaction, before all else.
@@ -229,12 +234,16 @@ func (r *Replayer) replay(b batch.Batch) error {
 func (r *Replayer) replayRecord(e record.Entry) error {
 	if e.Control != nil {
 		r.begin()
+		quorum := r.Quorum()
 		switch c := e.Control.(type) {
 		case *record.KRaftVersion:
-			r.quorum.Version = c.Version
+			quorum.Version = c.Version
 		case *record.Voters:
-			r.quorum.Voters = c
+			quorum.Voters = c
+		default:
+			return nil
 		}
+		r.quorum.Store(&quorum)
 		return nil
 	}
 	_, open := r.OpenTransaction()
@@ -289,7 +298,7 @@ func describe(e record.Entry) string {
 	if e.Control != nil {
 		return record.ControlName(e.Control) + " " + string(record.AppendControlJSON(nil, e.Control))
 	}
-	return string(record.AppendJSON(nil, e.Record, e.Version))
+	return string(record.AppendJSON(nil, metadata.Redacted(e.Record), e.Version))
 }
 
 // excerpt prints bytes that are no batch for an error.

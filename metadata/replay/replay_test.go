@@ -262,8 +262,8 @@ func (w *world) command(t *testing.T, d *datadriven.TestData, leader **world) st
 	case "image":
 		return printImage(w.r.Image())
 	case "quorum":
-		out := fmt.Sprintf("kraft.version %d", w.r.quorum.Version)
-		if v := w.r.quorum.Voters; v != nil {
+		out := fmt.Sprintf("kraft.version %d", w.r.Quorum().Version)
+		if v := w.r.Quorum().Voters; v != nil {
 			for _, voter := range v.Voters {
 				out += fmt.Sprintf(" voter %d", voter.ID)
 			}

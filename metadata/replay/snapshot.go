@@ -31,7 +31,7 @@ func (r *Replayer) Snapshot() (raftlog.Snapshot, error) {
 	if _, open := r.OpenTransaction(); open {
 		return nil, ErrOpenTransaction
 	}
-	return &capture{log: r.cfg.Log, img: r.Image(), quorum: r.quorum}, nil
+	return &capture{log: r.cfg.Log, img: r.Image(), quorum: r.Quorum()}, nil
 }
 
 // capture is one state, which nobody modifies.
