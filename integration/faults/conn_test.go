@@ -30,12 +30,20 @@ type conn struct {
 
 func dial(t *testing.T, address string) *conn {
 	t.Helper()
-	nc, err := net.DialTimeout("tcp", address, patience)
+	c, err := tryDial(t, address)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return c
+}
+
+func tryDial(t *testing.T, address string) (*conn, error) {
+	nc, err := net.DialTimeout("tcp", address, patience)
+	if err != nil {
+		return nil, err
+	}
 	t.Cleanup(func() { nc.Close() })
-	return &conn{t: t, netConn: nc, r: bufio.NewReader(nc)}
+	return &conn{t: t, netConn: nc, r: bufio.NewReader(nc)}, nil
 }
 
 // send sends a request without waiting for anything.
