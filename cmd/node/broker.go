@@ -178,9 +178,9 @@ func (h *brokerHalf) serve(ctx context.Context, clients *stage, meta *metadata) 
 	fetch := brokerapi.FetchConfig{MaxBytes: cfg.Broker.FetchMaxBytes, SessionSlots: cfg.Broker.FetchSessions}
 	apiConfig := broker.APIConfig{
 		KRaftVersion: meta.kraftVersion,
-		Static:     h.configs.static,
-		Forward:    h.requests,
-		AutoCreate: h.autoCreate,
+		Static:       h.configs.static,
+		Forward:      h.requests,
+		AutoCreate:   h.autoCreate,
 		Data: append(brokerapi.NewLogDirs(h.broker, h.replicas, h.store, h.n.asked).APIs(),
 			brokerapi.NewProduce(h.broker, h.replicas, h.n.asked).API(),
 			brokerapi.NewFetch(fetch, h.broker, h.replicas, h.n.asked).API(),

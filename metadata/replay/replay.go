@@ -42,8 +42,9 @@ type Replayer struct {
 	// openTxn is the offset of the BeginTransaction whose end is not there yet,
 	// or −1.
 	openTxn atomic.Int64
-	// behind is how many bytes of batches no snapshot holds, or some more.
-	behind atomic.Int64
+	// size is how many bytes of batches were replayed, and covered how many of
+	// them the newest snapshot holds.
+	size, covered atomic.Int64
 
 	// mu serializes publishing with new subscribers.
 	mu          sync.Mutex
@@ -60,9 +61,9 @@ type Replayer struct {
 	next int64
 	end  int64 // offset behind the last record that was replayed: the log's end
 	// delta is what was replayed and not yet published; nil where that is nothing.
-	delta *metadata.Delta
-	last  position // of the last record in delta
-	failed error // after it nothing is applied any more
+	delta  *metadata.Delta
+	last   position // of the last record in delta
+	failed error    // after it nothing is applied any more
 }
 
 // position is where a record stands, with what the image says of it.
@@ -224,7 +225,7 @@ func (r *Replayer) replay(b batch.Batch) error {
 	if err != nil {
 		return err
 	}
-	r.behind.Add(int64(b.Size()))
+	r.size.Add(int64(b.Size()))
 	if next != b.NextOffset() {
 		return fmt.Errorf("metadata log offset %d: a batch up to %d ends at %d", b.BaseOffset(), b.LastOffset(), next-1)
 	}
