@@ -15,5 +15,26 @@
 // by "java CLASS", the tests are about an Apache Kafka: where one of them fails
 // there it is the test that is wrong.
 //
+// Cases that a client of one node can not show are tested where the fault would
+// be: idle fetch sessions (B015) in broker/api, metadata that can not be applied
+// or is of an unknown type (B056, B081) in metadata/replay and metadata/snapshot,
+// short writes (B221) in storage.
+//
+// Cases that wait, and what for:
+//
+//	several nodes         B026 B027 B032 B038 B039 B041 B042 B044 B045 B047 B048
+//	                      B050 B051 B053 B054 B057 B059 B060 B062 B063 B065 B066
+//	                      B068 B069 B074 B084 B087 B089 B105 B113 B125 B131 B134
+//	                      B135 B185 B195 B198 B201 B203 B204 B207
+//	moving replicas       B090 B092 B093 B095 B096 B192 B222
+//	transactions          B017 B018 B020 B128 B129 B132 B137 B138 B140 B141; of
+//	                      B008 more than the refusal
+//	compaction            B122 B143 B144 B146 B147 B149 B215
+//	enforced quotas       B186; of B183 that a user is held to the default
+//	authorization         B171 B173 B174 B176
+//	SASL, TLS             B177 B180; of B188 the login
+//	metrics               B194 B197; of B200 the count
+//	full disks            B152
+//
 // Start reading at node_test.go, then produce_test.go.
 package faults
