@@ -115,7 +115,7 @@ async function member(address, groupId, topic) {
 // A connection that broke while the node was away may be left and keep the process up, so it is ended.
 const [command, ...args] = process.argv.slice(2)
 ;({ create, produce, read, member })[command](...args).then(
-  () => process.exit(0),
+  () => process.stdout.write('', () => process.exit(0)), // once all is written
   (error) => {
     console.error(error)
     process.exit(1)
