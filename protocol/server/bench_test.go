@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
 	"runtime"
@@ -74,6 +75,47 @@ func BenchmarkEcho(b *testing.B) {
 		})
 		b.ReportMetric(float64(cpu()-before)/float64(b.N), "cpu-ns/op")
 	})
+}
+
+// BenchmarkReceive is requests of a producer's size, five in flight, which are
+// read and answered and nothing else.
+func BenchmarkReceive(b *testing.B) {
+	for _, size := range []int{16 << 10, 1 << 20} {
+		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {
+			_, addr := start(b, Config{}, API{Key: 0, Min: 3, Max: 9, RunsAhead: true, Handle: func(context.Context, *Request) Answer {
+				return Answer{Response: kmsg.NewPtrProduceResponse()}
+			}})
+			req := kmsg.NewPtrProduceRequest()
+			req.Version, req.Acks = 9, 1
+			topic := kmsg.NewProduceRequestTopic()
+			topic.Partitions = []kmsg.ProduceRequestTopicPartition{{Records: make([]byte, size)}}
+			req.Topics = append(req.Topics, topic)
+			frame, p := encode(1, req), connect(b, addr)
+			b.SetBytes(int64(len(frame)))
+			b.ReportAllocs()
+			slots := make(chan struct{}, 5) // requests in flight
+			go func() {
+				for {
+					slots <- struct{}{}
+					if _, err := p.Write(frame); err != nil {
+						return
+					}
+				}
+			}()
+			before, buf := cpu(), make([]byte, 100)
+			for b.Loop() {
+				if _, err := io.ReadFull(p.Conn, buf[:4]); err != nil {
+					b.Fatal(err)
+				}
+				if _, err := io.ReadFull(p.Conn, buf[:binary.BigEndian.Uint32(buf)]); err != nil {
+					b.Fatal(err)
+				}
+				<-slots
+			}
+			b.ReportMetric(float64(cpu()-before)/float64(b.N), "cpu-ns/op")
+			_ = p.Close()
+		})
+	}
 }
 
 // BenchmarkIdle is what an idle connection holds, both ends of it.

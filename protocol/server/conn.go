@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -39,7 +38,7 @@ type Conn struct {
 	netConn net.Conn
 	tcp     *net.TCPConn // netConn if it is one, for sendfile
 	tcpRaw  syscall.RawConn
-	reader  *bufio.Reader
+	in      *input
 	// idleArmed tells that the read deadline is that of idleness.
 	idleArmed bool
 	// served tells that a request has been handled.
@@ -87,7 +86,7 @@ func (c *Conn) Served() []VersionRange { return c.server.listed }
 func newConn(s *Server, id uint64, nc net.Conn) *Conn {
 	c := &Conn{
 		ID: id, Listener: s.cfg.Listener, Kind: s.cfg.Kind, RemoteAddr: nc.RemoteAddr(), Principal: Anonymous,
-		server: s, netConn: nc, reader: bufio.NewReaderSize(nc, smallFrame),
+		server: s, netConn: nc,
 		ahead: true,
 		log:   s.log.With().Uint64("connection", id).Stringer("remote", nc.RemoteAddr()).Logger(),
 	}
@@ -103,6 +102,7 @@ func newConn(s *Server, id uint64, nc net.Conn) *Conn {
 			_ = tcp.SetReadBuffer(n)
 		}
 	}
+	c.in = newInput(nc, c.tcpRaw, s.cfg.Memory)
 	c.lastActive.Store(time.Now().UnixNano())
 	return c
 }
@@ -119,10 +119,12 @@ func (c *Conn) run(parent context.Context) {
 		_ = c.netConn.SetWriteDeadline(end)
 	})
 	err := c.read(ctx, cancel)
+	rest := c.in.rest()
+	c.in.release()
 	if errors.Is(err, errHandover) && stop() {
 		cancel()
 		_ = c.netConn.SetDeadline(time.Time{})
-		c.server.cfg.Handover(c.rest())
+		c.server.cfg.Handover(rest)
 		return
 	}
 	if isGone(err) && ctx.Err() == nil {
@@ -215,28 +217,13 @@ func (c *Conn) startsWithPreface(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	// As a size the first 4 bytes exceed any request: one look decides.
-	head, err := c.reader.Peek(4)
+	head, err := c.in.peek(4)
 	if err != nil || !bytes.Equal(head, preface[:4]) {
 		return false, err
 	}
-	if head, err = c.reader.Peek(len(preface)); err != nil || !bytes.Equal(head, preface) {
+	if head, err = c.in.peek(len(preface)); err != nil || !bytes.Equal(head, preface) {
 		return false, err
 	}
-	_, _ = c.reader.Discard(len(preface))
+	c.in.discard(len(preface))
 	return true, nil
 }
-
-// rest returns the connection with what has been read ahead of it in front.
-func (c *Conn) rest() net.Conn {
-	if c.reader.Buffered() == 0 {
-		return c.netConn
-	}
-	return &bufferedConn{Conn: c.netConn, reader: c.reader}
-}
-
-type bufferedConn struct {
-	net.Conn
-	reader *bufio.Reader
-}
-
-func (b *bufferedConn) Read(p []byte) (int, error) { return b.reader.Read(p) }

@@ -10,10 +10,6 @@ import (
 	"time"
 )
 
-// smallFrame is the size of a connection's read buffer. A frame that fits is
-// decoded where it lies.
-const smallFrame = 4 << 10
-
 // never is a timeout beyond any life of a connection.
 const never = 100 * 365 * 24 * time.Hour
 
@@ -40,8 +36,7 @@ type frame struct {
 // release gives everything back; the bytes must not be used any more.
 func (c *Conn) release(f *frame) {
 	if f.discard > 0 {
-		// It was peeked, so it is there.
-		_, _ = c.reader.Discard(f.discard)
+		c.in.discard(f.discard)
 	}
 	if f.buf != nil {
 		putBuffer(f.buf)
@@ -68,12 +63,12 @@ func (c *Conn) nextFrame(ctx context.Context, f *frame) error {
 	if err := c.awaitByte(ctx); err != nil {
 		return err
 	}
-	if c.reader.Buffered() < 4 {
+	if c.in.buffered() < 4 {
 		if err := c.setFrameDeadline(ctx, 0); err != nil {
 			return err
 		}
 	}
-	head, err := c.reader.Peek(4)
+	head, err := c.in.peek(4)
 	if err != nil {
 		return err
 	}
@@ -82,20 +77,20 @@ func (c *Conn) nextFrame(ctx context.Context, f *frame) error {
 		return fmt.Errorf("%w: %d", errFrameSize, size)
 	}
 	n := int(size)
-	if n+4 <= smallFrame {
-		if c.reader.Buffered() < n+4 {
+	if c.in.fits(n + 4) {
+		if c.in.buffered() < n+4 {
 			if err := c.setFrameDeadline(ctx, n); err != nil {
 				return err
 			}
 		}
-		p, err := c.reader.Peek(n + 4)
+		p, err := c.in.peek(n + 4)
 		if err != nil {
 			return err
 		}
 		f.bytes, f.discard = p[4:], n+4
 		return nil
 	}
-	_, _ = c.reader.Discard(4)
+	c.in.discard(4)
 	return c.readLarge(ctx, f, n)
 }
 
@@ -132,7 +127,7 @@ func (c *Conn) readLarge(ctx context.Context, f *frame, n int) error {
 			f.buf = nil
 		}
 		f.bytes = grown
-		if _, err := io.ReadFull(c.reader, f.bytes[have:]); err != nil {
+		if _, err := io.ReadFull(c.in, f.bytes[have:]); err != nil {
 			return err
 		}
 	}
@@ -146,7 +141,7 @@ func (c *Conn) readEager(ctx context.Context, f *frame, n, first int) error {
 	}
 	f.buf = getBuffer(first)
 	f.bytes = *f.buf
-	_, err := io.ReadFull(c.reader, f.bytes)
+	_, err := io.ReadFull(c.in, f.bytes)
 	return err
 }
 
@@ -169,7 +164,7 @@ func (c *Conn) readInSteps(ctx context.Context, f *frame, n, first int) error {
 		if err := c.setFrameDeadline(ctx, n); err != nil {
 			return err
 		}
-		if _, err := io.ReadFull(c.reader, f.bytes[have:]); err != nil {
+		if _, err := io.ReadFull(c.in, f.bytes[have:]); err != nil {
 			return err
 		}
 		have = len(f.bytes)
@@ -184,7 +179,7 @@ func (c *Conn) awaitByte(ctx context.Context) error {
 	if idle < 0 {
 		idle = never
 	}
-	for c.reader.Buffered() == 0 {
+	for c.in.buffered() == 0 {
 		// The deadline is set when it was used up or replaced, not per frame.
 		if !c.idleArmed {
 			if err := c.setReadDeadline(ctx, time.Now().Add(idle)); err != nil {
@@ -192,7 +187,7 @@ func (c *Conn) awaitByte(ctx context.Context) error {
 			}
 			c.idleArmed = true
 		}
-		_, err := c.reader.Peek(1)
+		_, err := c.in.peek(1)
 		if err == nil {
 			break
 		}

@@ -31,6 +31,8 @@ const defaultMemory = 512 << 20
 //
 // Requests up to smallFrame are read inside the connection's own read buffer
 // and take no budget: heartbeats get through when producers have used up all.
+// A connection of larger ones reads into a buffer that counts as eager, where
+// there is some (input.go).
 type Memory struct {
 	eager, large, decode budget
 	steps                [classes]budget // by class; the first is not used
