@@ -73,7 +73,7 @@ func (r *Replayer) loadCheckpoint() (int64, error) {
 // adopt takes a checkpoint's content as what was replayed last.
 func (r *Replayer) adopt(delta *metadata.Delta, id snapshot.ID, header snapshot.Header) {
 	r.openTxn.Store(-1)
-	r.behind.Store(0)
+	r.covered.Store(r.size.Load())
 	r.delta = delta
 	r.last = position{id.Offset - 1, id.Epoch, header.LastTimestampMs}
 	r.quorum.Store(&header.KRaft)

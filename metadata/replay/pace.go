@@ -24,10 +24,16 @@ type SnapshotPace struct {
 	Trim time.Duration
 }
 
+// behind is how many bytes of batches no snapshot holds.
+func (r *Replayer) behind() int64 { return r.size.Load() - r.covered.Load() }
+
 // snapshotRetry is the pause after a snapshot that could not be taken: while
 // Raft repeats what the log has, a metadata transaction is open, or no office is
 // filled yet.
 const snapshotRetry = 5 * time.Second
+
+// unnoticedPause is the pause after a snapshot that seemed to have nothing new.
+const unnoticedPause = 100 * time.Millisecond
 
 // wakeup is a subscriber that only says that there is something new.
 type wakeup chan struct{}
@@ -70,11 +76,11 @@ func (r *Replayer) RunSnapshots(ctx context.Context, pace SnapshotPace) error {
 			r.trim()
 			continue
 		}
-		if !ready || !pace.due(r.behind.Load(), time.Since(newest)) {
+		if !ready || !pace.due(r.behind(), time.Since(newest)) {
 			age.Reset(pace.wait(newest))
 			continue
 		}
-		behind := r.behind.Load()
+		behind, covered := r.behind(), r.covered.Load()
 		if err := pace.Take(ctx); err != nil {
 			if ctx.Err() != nil {
 				return nil
@@ -84,7 +90,12 @@ func (r *Replayer) RunSnapshots(ctx context.Context, pace SnapshotPace) error {
 			retry.Reset(snapshotRetry)
 			continue
 		}
-		r.behind.Add(-behind)
+		if r.covered.Load() == covered {
+			// Raft does not yet know what has just been applied to be applied.
+			ready = false
+			retry.Reset(unnoticedPause)
+			continue
+		}
 		newest = time.Now()
 		age.Reset(pace.wait(newest))
 		r.log.Info().Int64("bytes", behind).Int64("offset", r.Image().Offset()).Msg("snapshot taken")

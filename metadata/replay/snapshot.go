@@ -8,7 +8,6 @@ import (
 	"github.com/klamm/klamm/metadata"
 	"github.com/klamm/klamm/metadata/snapshot"
 	"github.com/klamm/klamm/raftlog"
-	"github.com/klamm/klamm/storage"
 )
 
 // Errors of Snapshot that pass by themselves: Raft tries again later.
@@ -31,12 +30,13 @@ func (r *Replayer) Snapshot() (raftlog.Snapshot, error) {
 	if _, open := r.OpenTransaction(); open {
 		return nil, ErrOpenTransaction
 	}
-	return &capture{log: r.cfg.Log, img: r.Image(), quorum: r.Quorum()}, nil
+	return &capture{r: r, size: r.size.Load(), img: r.Image(), quorum: r.Quorum()}, nil
 }
 
 // capture is one state, which nobody modifies.
 type capture struct {
-	log    *storage.Log
+	r      *Replayer
+	size   int64 // of what was replayed by then
 	img    *metadata.Image
 	quorum snapshot.Quorum
 }
@@ -45,7 +45,7 @@ type capture struct {
 // up to the state: once the snapshot counts, Raft forgets the entries.
 func (c *capture) WriteTo(w io.Writer) (int64, error) {
 	id := snapshot.ID{Offset: c.img.Offset() + 1, Epoch: c.img.Epoch()}
-	if err := c.log.Flush(id.Offset); err != nil {
+	if err := c.r.cfg.Log.Flush(id.Offset); err != nil {
 		return 0, fmt.Errorf("snapshot at offset %d: %w", id.Offset, err)
 	}
 	n, err := snapshot.WritePreamble(w, id)
@@ -54,6 +54,9 @@ func (c *capture) WriteTo(w io.Writer) (int64, error) {
 	}
 	header := snapshot.Header{LastTimestampMs: c.img.TimestampMs(), KRaft: c.quorum}
 	size, err := snapshot.Encode(w, id.Epoch, header, c.img.Records())
+	if err == nil {
+		c.r.covered.Store(c.size)
+	}
 	return n + size, err
 }
 
