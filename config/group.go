@@ -167,7 +167,10 @@ func (k *Key) DescribeGroup(l Layers) (Setting, []Setting) {
 	if effective.Source == FromTopic {
 		effective.Source = FromGroup
 	}
-	if len(places) == 0 {
+	switch {
+	case len(k.Synonyms) == 0:
+		places = append(places, Setting{Name: k.Name, Value: k.Default, Null: k.Null, Source: FromDefault})
+	case len(places) == 0:
 		places = []Setting{effective}
 	}
 	return effective, places

@@ -137,7 +137,7 @@ streams.assignor.name=sticky source=5 type=2 group.streams.assignors:sticky:5
 `},
 		{"no group", describe(t, 4, group, ""), "INVALID_REQUEST: Group name must not be empty\n"},
 		{"subscription", describe(t, 3, metrics, "m"), `
-interval.ms=60000 source=7 type=3
+interval.ms=60000 source=7 type=3 interval.ms:60000:7
 match= source=5 type=7
 metrics= source=5 type=7
 `},

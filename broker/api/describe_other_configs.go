@@ -43,7 +43,7 @@ func (d *configAnswer) group(name string, keys []string) ([]kmsg.DescribeConfigs
 }
 
 // clientMetrics answers for a subscription, there or not. It inherits from
-// nowhere, so there are no synonyms.
+// nowhere: what is set stands alone.
 func (d *configAnswer) clientMetrics(name string, keys []string) ([]kmsg.DescribeConfigsResponseResourceConfig, error) {
 	if name == "" {
 		return nil, protocol.Errorf(protocol.ErrInvalidRequest, "Client metrics subscription name must not be empty")
@@ -54,10 +54,12 @@ func (d *configAnswer) clientMetrics(name string, keys []string) ([]kmsg.Describ
 			continue
 		}
 		effective := config.Setting{Name: key.Name, Value: key.Default, Source: config.FromDefault}
+		var places []config.Setting
 		if value, ok := d.img.Config(metadata.Resource{Type: metadata.ResourceClientMetrics, Name: name}, key.Name); ok {
 			effective.Value, effective.Source = key.Normalize(value), config.FromClientMetrics
+			places = append(places, effective)
 		}
-		out = append(out, d.entry(key, effective, nil))
+		out = append(out, d.entry(key, effective, places))
 	}
 	return out, nil
 }
