@@ -30,7 +30,7 @@ type group struct {
 	name     string
 	state    state
 	previous state
-	sinceMs  int64 // when the state began; −1: not known, or never any other
+	sinceMs  int64 // when the state began; −1: not known
 
 	generation   int32
 	protocolType string  // "": nobody ever joined

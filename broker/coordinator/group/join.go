@@ -33,6 +33,7 @@ func (t *turn) join(to coordinator.Token, e Join) {
 			return
 		}
 		g = newGroup(req.Group)
+		g.sinceMs = nowMs(t.now)
 		t.groups[req.Group] = g
 	}
 	switch {
