@@ -64,7 +64,8 @@ func UpdateFeatures(img *metadata.Image, req *kmsg.UpdateFeaturesRequest, env En
 	return records, resp
 }
 
-// updateFeature returns the record of one change, nil where nothing changes.
+// updateFeature returns the record of one change, which Kafka writes even where
+// the level stays.
 func updateFeature(img *metadata.Image, name string, level int16, kind int8, validateOnly bool, proposed map[string]int16, env Env) (record.Record, error) {
 	refuse := func(why string) error {
 		return protocol.Errorf(protocol.ErrInvalidUpdateVersion, "Invalid update version %d for feature %s. %s", level, name, why)
@@ -87,7 +88,7 @@ func updateFeature(img *metadata.Image, name string, level int16, kind int8, val
 		return nil, refuse("Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe downgrade.")
 	case level > current && kind != upgrade:
 		return nil, refuse("Can't downgrade to a newer version.")
-	case level == current:
+	case level == current && name == feature.KRaftVersion:
 		return nil, nil
 	}
 	switch {
