@@ -80,7 +80,8 @@ func (img *Image) topicRecords(yield func(record.Record) bool) bool {
 	return true
 }
 
-// Record returns the record that holds the whole of p.
+// Record returns the record that holds the whole of p. Of eligible replicas that
+// are none it says nothing, as Kafka's.
 func (p *Partition) Record(topic protocol.UUID) *record.Partition {
 	return &record.Partition{
 		PartitionID:      p.ID,
@@ -94,9 +95,16 @@ func (p *Partition) Record(topic protocol.UUID) *record.Partition {
 		LeaderEpoch:      p.LeaderEpoch,
 		PartitionEpoch:   p.PartitionEpoch,
 		Directories:      p.Directories,
-		ELR:              p.ELR,
-		LastKnownELR:     p.LastKnownELR,
+		ELR:              nilIfEmpty(p.ELR),
+		LastKnownELR:     nilIfEmpty(p.LastKnownELR),
 	}
+}
+
+func nilIfEmpty(ids []protocol.NodeID) []protocol.NodeID {
+	if len(ids) == 0 {
+		return nil
+	}
+	return ids
 }
 
 func (img *Image) configRecords(yield func(record.Record) bool) bool {
