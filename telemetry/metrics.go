@@ -1,0 +1,64 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Metrics are what a node shows of itself.
+type Metrics struct {
+	registry *prometheus.Registry
+}
+
+// New returns metrics of the process and of the build.
+func New(version string) *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry()}
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "klamm_build_info", Help: "Always 1; the labels say what runs.",
+		ConstLabels: prometheus.Labels{"version": version, "go": runtime.Version()},
+	})
+	build.Set(1)
+	m.registry.MustRegister(build)
+	return m
+}
+
+// Gauge adds a number that read is asked for, from any goroutine, whenever
+// somebody looks. A name can be added once.
+func (m *Metrics) Gauge(name, help string, read func() float64) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read))
+}
+
+// Bounds of a scrape: who reads slower than this is cut off.
+const (
+	readTimeout  = 10 * time.Second
+	writeTimeout = 30 * time.Second
+)
+
+// Serve answers GET /metrics until ctx ends, and closes ln.
+func (m *Metrics) Serve(ctx context.Context, ln net.Listener) error {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
+	srv := &http.Server{Handler: mux, ReadTimeout: readTimeout, WriteTimeout: writeTimeout}
+	closed := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(closed)
+		_ = srv.Close() // a scrape is not worth waiting for
+	})
+	err := srv.Serve(ln)
+	if !stop() {
+		<-closed
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,56 @@
+package telemetry
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+func TestServe(t *testing.T) {
+	m := New("v1.2")
+	var state atomic.Int64
+	m.Gauge("kafka_server_kafkaserver_brokerstate", "State.", func() float64 { return float64(state.Load()) })
+	ln, err := net.Listen("tcp", "localhost:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- m.Serve(ctx, ln) }()
+	get := func(path string) (int, string) {
+		resp, err := http.Get("http://" + ln.Addr().String() + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(body)
+	}
+	for _, want := range []string{"kafka_server_kafkaserver_brokerstate 0\n", "kafka_server_kafkaserver_brokerstate 3\n"} {
+		code, body := get("/metrics")
+		for _, text := range []string{want, `version="v1.2"`, "go_goroutines ", "process_open_fds "} {
+			if code != 200 || !strings.Contains(body, text) {
+				t.Errorf("%d: no %q", code, text)
+			}
+		}
+		state.Store(3)
+	}
+	if code, _ := get("/"); code != 404 {
+		t.Errorf("/ answers %d", code)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if conn, err := net.Dial("tcp", ln.Addr().String()); err == nil {
+		conn.Close()
+		t.Error("the port is still open")
+	}
+}
