@@ -27,6 +27,8 @@ type script struct {
 	token  coordinator.Token
 	fail   error // of the next append
 	out    strings.Builder
+	// answers are those since it was emptied; nil: not kept.
+	answers map[coordinator.Token]string
 }
 
 type pendingTimer struct {
@@ -80,13 +82,16 @@ func (s *script) follow(o coordinator.Outcome) {
 			}
 		}
 		for _, r := range o.Replies {
+			text := answerText(r.Answer)
 			switch {
 			case err != nil && o.Then == nil:
-				fmt.Fprintf(&s.out, "#%d %v\n", r.To, protocol.CodeOf(err))
+				text = protocol.CodeOf(err).Error()
 			case r.Err != nil:
-				fmt.Fprintf(&s.out, "#%d %v\n", r.To, protocol.CodeOf(r.Err))
-			default:
-				fmt.Fprintf(&s.out, "#%d %s\n", r.To, answerText(r.Answer))
+				text = protocol.CodeOf(r.Err).Error()
+			}
+			fmt.Fprintf(&s.out, "#%d %s\n", r.To, text)
+			if s.answers != nil {
+				s.answers[r.To] = text
 			}
 		}
 		if o.Then == nil {
