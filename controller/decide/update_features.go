@@ -104,7 +104,10 @@ func updateFeature(img *metadata.Image, name string, level int16, kind int8, val
 		}
 		return nil, nil
 	}
-	known, _ := feature.Find(name)
+	known, ok := feature.Find(name)
+	if !ok {
+		return nil, refuse("Feature " + name + " not found.")
+	}
 	if needed := known.Needs(level); int16(needed) > proposed[feature.MetadataVersion] {
 		return nil, refuse(fmt.Sprintf("%s could not be set to %d because it depends on %s level %d", name, level, feature.MetadataVersion, needed))
 	}
