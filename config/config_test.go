@@ -119,7 +119,7 @@ func TestMinimal(t *testing.T) {
 	if got := fmt.Sprint(c.Unknown, c.Unused, c.Repeated); got != "[] [] []" {
 		t.Errorf("left over %s", got)
 	}
-	if c.Static["node.id"] != "1" || len(c.Static) != 6 {
+	if c.Static["node.id"] != "1" || c.Static["broker.id"] != "1" || len(c.Static) != 7 {
 		t.Errorf("static %v", c.Static)
 	}
 }

@@ -62,6 +62,12 @@ func Parse(file string, props []properties.Property) (*Config, error) {
 	for key, p := range r.values {
 		c.Static[key] = p.Value
 	}
+	// Each is known by the other's name, too.
+	for _, names := range [][2]string{{"node.id", "broker.id"}, {"broker.id", "node.id"}} {
+		if id, ok := c.Static[names[0]]; ok && !r.set(names[1]) {
+			c.Static[names[1]] = id
+		}
+	}
 	c.Unknown, c.Unused = r.leftOver()
 	slices.Sort(repeated)
 	c.Repeated = slices.Compact(repeated)
