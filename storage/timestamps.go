@@ -154,8 +154,12 @@ func (s *timeSearch) find(timestampMs, near, start int64) (TimestampOffset, bool
 			return TimestampOffset{}, false, err
 		}
 		found, ok, err := firstAt(whole, timestampMs, start)
-		if ok || err != nil {
-			return found, ok, err
+		if err != nil {
+			// Their CRC was not looked at.
+			return found, false, &damage{walk.path(), walk.position - int64(len(whole)), err.Error()}
+		}
+		if ok {
+			return found, true, nil
 		}
 	}
 }

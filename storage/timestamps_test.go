@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/protocol/batch"
 	"github.com/klamm/klamm/storage/vfs"
 )
@@ -73,5 +74,27 @@ func TestTimestampsOfNothing(t *testing.T) {
 		// Records without timestamps change nothing.
 		appendTest(t, l, produced{timestamp: -1, value: "x"}.build(t), 0)
 	}
+	check(t, l.Close())
+}
+
+// A time that lies in records which do not decompress is damage of the content,
+// and not a fault of the disk: the log and its directory stay in use.
+func TestTimeInDamagedRecords(t *testing.T) {
+	mem := vfs.NewMem()
+	check(t, mem.Mkdir("/t-0"))
+	l := openTest(t, mem, "/t-0", smallOptions())
+	appendTest(t, l, produced{records: 3, size: 50, codec: batch.CodecGzip}.build(t), 1)
+	check(t, l.Close())
+	data := readFile(t, mem, firstLog)
+	clear(data[batch.HeaderSize:])
+	check(t, writeFile(mem, firstLog, data))
+
+	opts := smallOptions()
+	opts.Clean, opts.RecoveryPoint = true, 3
+	l = openTest(t, mem, "/t-0", opts)
+	if _, _, err := l.OffsetForTimestamp(testNow.UnixMilli()); protocol.CodeOf(err) != protocol.ErrCorruptMessage {
+		t.Errorf("got %v", err)
+	}
+	appendTest(t, l, record(t, "x"), 1)
 	check(t, l.Close())
 }
