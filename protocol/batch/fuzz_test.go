@@ -30,7 +30,8 @@ func FuzzValidate(f *testing.F) {
 			}
 			return
 		}
-		if _, err := Validate(b, options()); err != nil {
+		result, err := Validate(b, options())
+		if err != nil {
 			t.Fatalf("second time: %v", err)
 		}
 		n, last := 0, int64(-1)
@@ -44,6 +45,21 @@ func FuzzValidate(f *testing.F) {
 		})
 		if err != nil || n != int(b.RecordCount()) || last != b.MaxTimestamp() {
 			t.Fatalf("%d of %d records, timestamp %d of %d, error %v", n, b.RecordCount(), last, b.MaxTimestamp(), err)
+		}
+		err = b.EachTime(func(_ int32, timestampMs int64) error {
+			n--
+			last = min(last, max(last, timestampMs))
+			return nil
+		})
+		if err != nil || n != 0 || last != b.MaxTimestamp() {
+			t.Fatalf("%d more times than records, timestamp %d of %d, error %v", -n, last, b.MaxTimestamp(), err)
+		}
+		packed, err := Recompress(b, CodecLZ4, 1, result.RecordBytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := Validate(packed, options()); err != nil || again.RecordBytes != result.RecordBytes || again.MaxTimestampMs != result.MaxTimestampMs {
+			t.Fatalf("packed anew: %+v, not %+v, %v", again, result, err)
 		}
 	})
 }
