@@ -185,14 +185,18 @@ func TestReplayOfOthers(t *testing.T) {
 // what came of them.
 func FuzzReplay(f *testing.F) {
 	for _, name := range []string{"offsets.log", "groups.log"} {
+		last := coordinator.Record{}
 		for _, r := range kafkaRecords(f, name) {
-			f.Add(r.Key, r.Value)
+			f.Add(last.Key, last.Value, r.Key, r.Value)
+			last = r
 		}
 	}
-	f.Add([]byte{0, 3}, []byte{})
-	f.Fuzz(func(t *testing.T, key, value []byte) {
+	f.Add([]byte{0, 3}, []byte{}, []byte{0, 2}, []byte{0, 3})
+	f.Fuzz(func(t *testing.T, key, value, nextKey, nextValue []byte) {
 		m := NewMachine(Config{MaxSize: 1, RetentionCheck: 1}, zerolog.Nop())
 		m.Replay(coordinator.Record{Key: key, Value: value})
+		m.Replay(coordinator.Record{Key: nextKey, Value: nextValue, Offset: 1, TimestampMs: -1})
+		m.Replay(coordinator.Record{Key: key, Value: nextValue, Offset: 2, TimestampMs: 1 << 62})
 		m.Loaded(time.UnixMilli(0))
 		var names []string
 		for name := range m.groups {
