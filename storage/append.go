@@ -43,7 +43,7 @@ type AppendResult struct {
 // protocol.ErrInvalidProducerEpoch, ErrOutOfOrderSequenceNumber,
 // ErrInvalidTxnState, ErrTransactionCoordinatorFenced; with
 // ErrRecordListTooLarge where the batches are larger than a segment, and with
-// ErrKafkaStorageError when the disk has failed, now or before.
+// ErrKafkaStorageError when the disk has failed, now or before, or is full.
 func (l *Log) AppendAsLeader(batches []byte, epoch protocol.LeaderEpoch, opts AppendOptions) (AppendResult, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,6 +97,9 @@ func (l *Log) AppendAsLeader(batches []byte, epoch protocol.LeaderEpoch, opts Ap
 	}
 	if set.first == set.next {
 		return AppendResult{}, protocol.Errorf(protocol.ErrInvalidRecord, "nothing to append")
+	}
+	if err := l.owner.admit(int64(len(batches)), opts.Coordinator); err != nil {
+		return AppendResult{}, err
 	}
 	return l.writeLocked(batches, set)
 }
@@ -193,11 +196,17 @@ func (l *Log) writeLocked(batches []byte, set appendSet) (AppendResult, error) {
 		}
 	}
 	if _, err := file.WriteAt(batches, s.size); err != nil {
-		// What is there may be half a batch. The log is offline now; should the
-		// disk still obey, its file at least ends where it should.
-		_ = file.Truncate(s.size)
-		return AppendResult{}, l.failLocked(fmt.Errorf("append to segment %d of %s at byte %d: %w", s.base, l.path, s.size, err))
+		// What is there may be half a batch. A disk that is only full lets go of it
+		// and goes on; otherwise the log is offline, and its file at least ends
+		// where it should.
+		cut := file.Truncate(s.size)
+		err = fmt.Errorf("append to segment %d of %s at byte %d: %w", s.base, l.path, s.size, err)
+		if isFull(err) && cut == nil {
+			return AppendResult{}, fmt.Errorf("%w: %w", protocol.ErrKafkaStorageError, err)
+		}
+		return AppendResult{}, l.failLocked(err)
 	}
+	l.owner.appended(int64(len(batches)))
 	s.addHint(set.first, s.size)
 	if s.size == 0 {
 		s.firstTimestamp = set.maxTimestamp

@@ -36,6 +36,7 @@ type Dir struct {
 	failure atomic.Pointer[error]
 	failed  chan struct{} // closed with the first failure
 	failing sync.Once
+	space   space
 
 	// checkpoint guards the maps and the files, which say the same.
 	checkpoint     sync.Mutex

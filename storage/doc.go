@@ -22,7 +22,8 @@
 // Durability. Nothing is synced but by Flush, which many may share, and by
 // what must not be undone by a power cut: truncation, renames, checkpoints. A
 // write or sync that fails takes the log directory offline and is never tried
-// again. FlushedTo is the recovery point: bytes, indexes, producer snapshots
+// again; but an append that a full volume has no room for is only refused
+// (space.go). FlushedTo is the recovery point: bytes, indexes, producer snapshots
 // and epochs below it are on disk. A start without the mark of a clean
 // shutdown checks every batch from there on and cuts the log at the first that
 // is not whole; if whole ones follow, the disk is at fault, and what is cut
@@ -41,7 +42,9 @@
 // Where it differs from Kafka: the index files of the active segment do not
 // exist; their entries are on the heap, and the files are written when the
 // segment is closed and synced, or at a clean shutdown, with Kafka's sizes.
-// Nothing is mapped into memory. Files are not preallocated. Aborted
+// Nothing is mapped into memory. Files are not preallocated. flush.ms counts from
+// the append, not from a scheduler's next look. While its volume is short of space
+// a log that has a retention rolls before its segment is full. Aborted
 // transactions are written to N.txnindex but not yet answered to readers, which
 // comes with transactions. A producer snapshot is not written after a recovery,
 // as the next clean stop or roll writes it.

@@ -330,7 +330,7 @@ func (l *Log) loadEndsLocked() error {
 	if len(l.segments) == 0 {
 		s, err := l.createLocked(start)
 		if err != nil {
-			return err
+			return l.failLocked(err)
 		}
 		l.segments = []*segment{s}
 		l.leo = start

@@ -61,7 +61,8 @@ func (l *Log) expire(highWatermark int64) (Retained, error) {
 		NowMs: now.UnixMilli(), Ms: l.cfg.RetentionMs, Bytes: l.cfg.RetentionBytes, HighWatermark: highWatermark,
 	})
 	active := l.activeLocked()
-	if n == len(l.segments) || active.size > 0 && now.Sub(active.created).Milliseconds() > l.cfg.SegmentMs-l.cfg.SegmentJitterMs {
+	_, age := l.rollAtLocked()
+	if n == len(l.segments) || active.size > 0 && now.Sub(active.created).Milliseconds() > age {
 		if err := l.rollLocked(appendSet{first: l.leo, next: l.leo}); err != nil {
 			return r, err
 		}

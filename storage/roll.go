@@ -3,6 +3,8 @@ package storage
 import (
 	"fmt"
 	"math"
+
+	"github.com/klamm/klamm/protocol"
 )
 
 // shouldRollLocked tells whether an append must begin a new segment.
@@ -14,8 +16,8 @@ func (l *Log) shouldRollLocked(bytes int64, set appendSet) bool {
 	if s.size == 0 {
 		return false
 	}
-	return s.size+bytes > int64(l.cfg.SegmentBytes) ||
-		l.ageLocked(s, set.maxTimestamp) > l.cfg.SegmentMs-l.cfg.SegmentJitterMs ||
+	size, age := l.rollAtLocked()
+	return s.size+bytes > size || l.ageLocked(s, set.maxTimestamp) > age ||
 		s.indexFull(l.cfg.SegmentIndexBytes)
 }
 
@@ -60,17 +62,20 @@ func (l *Log) rollLocked(set appendSet) error {
 		if err := l.removeEmptyLocked(old); err != nil {
 			return err
 		}
-	} else {
-		if old.sealed {
-			old.sealedLocked() // nothing was appended since it was opened
-		} else {
-			old.noteTime()
-		}
-		l.snapshotLocked(l.leo)
 	}
 	s, err := l.createLocked(base)
-	if err != nil {
-		return err
+	switch {
+	case err != nil && isFull(err) && old.size > 0:
+		return fmt.Errorf("%w: %w", protocol.ErrKafkaStorageError, err) // nothing has changed
+	case err != nil:
+		return l.failLocked(err)
+	case old.sealed:
+		old.sealedLocked() // nothing was appended since it was opened
+	case old.size > 0:
+		old.noteTime()
+	}
+	if old.size > 0 {
+		l.snapshotLocked(l.leo)
 	}
 	l.segments = append(l.segments, s)
 	if l.opts.FlushSoon != nil {
@@ -91,7 +96,7 @@ func (l *Log) createLocked(base int64) (*segment, error) {
 	s := newSegment(base, l.now())
 	f, err := l.fs.Create(l.file(base, logSuffix))
 	if err != nil {
-		return nil, l.failLocked(fmt.Errorf("create segment %d of %s: %w", base, l.path, err))
+		return nil, fmt.Errorf("create segment %d of %s: %w", base, l.path, err)
 	}
 	s.file = newHandle(f)
 	l.dirDirty = true

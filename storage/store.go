@@ -83,6 +83,8 @@ type Store struct {
 	wake    chan struct{}
 	flushMu sync.Mutex
 	toFlush map[*Log]struct{}
+	// retainNow asks for a pass of retention. Size 1: one pass does for all.
+	retainNow chan struct{}
 
 	clock *flushClock // has its own lock, under all of the others
 }
@@ -110,7 +112,7 @@ func OpenStore(ctx context.Context, fsys vfs.FS, dirs []*Dir, cfg StoreConfig, l
 	}
 	s := &Store{
 		fs: fsys, cfg: cfg, dirs: dirs, log: log, logs: map[protocol.TopicPartition]*Log{},
-		wake: make(chan struct{}, 1), toFlush: map[*Log]struct{}{}, clock: newFlushClock(),
+		wake: make(chan struct{}, 1), toFlush: map[*Log]struct{}{}, clock: newFlushClock(), retainNow: make(chan struct{}, 1),
 	}
 	found, err := s.findLogs()
 	if err == nil {

@@ -23,6 +23,7 @@ func (s *Store) Run(ctx context.Context, highWatermarks func() iter.Seq2[protoco
 		group.Go(func() { s.runRetention(ctx, highWatermarks) })
 	}
 	group.Go(func() { s.clock.run(ctx) })
+	group.Go(func() { s.runSpace(ctx) })
 	recovery := newTicker(s.cfg.RecoveryPointInterval)
 	defer recovery.Stop()
 	starts := newTicker(s.cfg.LogStartInterval)
@@ -67,8 +68,9 @@ func (s *Store) runRetention(ctx context.Context, highWatermarks func() iter.Seq
 		case <-ctx.Done():
 			return
 		case <-passes.C:
-			s.retain(ctx, highWatermarks())
+		case <-s.retainNow:
 		}
+		s.retain(ctx, highWatermarks())
 	}
 }
 
@@ -89,6 +91,9 @@ func (s *Store) flushSoon(l *Log) {
 	s.toFlush[l] = struct{}{}
 	s.flushMu.Unlock()
 	s.signal()
+	if l.owner.tight() {
+		s.retainSoon()
+	}
 }
 
 func (s *Store) signal() {
@@ -195,6 +200,9 @@ func (s *Store) untilRemoval() time.Duration {
 	defer s.mu.Unlock()
 	wait := time.Hour
 	for _, d := range s.deleted {
+		if d.dir.tight() {
+			return 0
+		}
 		wait = min(wait, max(d.at.Sub(s.cfg.Now()), 0))
 	}
 	return wait
@@ -206,7 +214,7 @@ func (s *Store) removeDeleted() {
 	var due []deletion
 	s.mu.Lock()
 	s.deleted = slices.DeleteFunc(s.deleted, func(d deletion) bool {
-		if d.at.After(now) {
+		if d.at.After(now) && !d.dir.tight() {
 			return false
 		}
 		due = append(due, d)

@@ -399,7 +399,7 @@ func (l *Log) startAtLocked(offset int64) error {
 	}
 	s, err := l.createLocked(offset)
 	if err != nil {
-		return err
+		return l.failLocked(err)
 	}
 	l.segments = append(l.segments, s)
 	l.leo, l.logStart, l.oldest, l.flushedTo = offset, offset, offset, offset

@@ -36,6 +36,8 @@ type Mem struct {
 	ops   int // changes so far, refused ones included
 	cutAt int // the change at which the power goes; 0 = never
 	hook  func(Op) error
+
+	volume int64 // bytes that all files may hold; 0 = no bound
 }
 
 // node is a file or directory as the process sees it, and as the disk has it.

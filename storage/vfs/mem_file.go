@@ -59,9 +59,10 @@ func (f *memFile) WriteAt(p []byte, off int64) (int, error) {
 		}
 		return 0, err
 	}
+	p, err := f.fitLocked(p, off)
 	f.node.write(p, off)
 	f.node.modified = f.fs.now()
-	return len(p), nil
+	return len(p), err
 }
 
 func (f *memFile) Truncate(size int64) error {

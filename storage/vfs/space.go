@@ -9,6 +9,11 @@ import (
 // Space returns the size of the volume that a path is on and what of it may
 // still be written, in bytes; −1 each for a file system that has no volume.
 func Space(fsys FS, path string) (total, usable int64, err error) {
+	if v, ok := fsys.(interface {
+		Space(path string) (total, usable int64, err error)
+	}); ok {
+		return v.Space(path)
+	}
 	if _, real := fsys.(osFS); !real {
 		return -1, -1, nil
 	}
