@@ -37,6 +37,7 @@ func (run *produceRun) validate(e *produceEntry, now time.Time) error {
 		TimestampAfterMs:     config.TimestampAfterMs,
 		NowMs:                now.UnixMilli(),
 		Compacted:            config.Compacted,
+		Packed:               config.Recompress && config.Codec != batch.CodecNone,
 	}
 	result, err := batch.Validate(e.batch, &opts)
 	if err != nil {

@@ -54,6 +54,11 @@ func FuzzValidate(f *testing.F) {
 		if err != nil || n != 0 || last != b.MaxTimestamp() {
 			t.Fatalf("%d more times than records, timestamp %d of %d, error %v", -n, last, b.MaxTimestamp(), err)
 		}
+		o := options()
+		o.Packed = true
+		if _, err := Validate(b, o); errors.Is(err, errShifted) {
+			return
+		}
 		packed, err := Recompress(b, CodecLZ4, 1, result.RecordBytes)
 		if err != nil {
 			t.Fatal(err)

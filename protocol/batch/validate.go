@@ -25,6 +25,9 @@ type ValidateOptions struct {
 	// message.timestamp.after.max.ms). Without AppendTime both count.
 	TimestampBeforeMs, TimestampAfterMs int64
 	NowMs                               int64
+	// Packed: the records will be compressed if they are not yet, and have to be
+	// fit for it.
+	Packed bool
 	// Compacted topics want a key in every record.
 	Compacted bool
 }
@@ -60,6 +63,7 @@ type RecordErrors struct {
 func (e *RecordErrors) Unwrap() error { return &e.Described }
 
 // errShifted: Kafka would write a compressed batch anew for it, and fails at that.
+// A plain one that its topic wants compressed it puts right; nobody sends such.
 var errShifted = fmt.Errorf("offset deltas of compressed records do not count up: %w", protocol.ErrUnknownServerError)
 
 // maxRecordErrors bounds what a bad batch costs us and its answer. Kafka has no
@@ -221,7 +225,7 @@ func (v *validation) walkStream(s *stream) error {
 		return s.bad()
 	case v.refusedCount > 0:
 		return v.recordErrors()
-	case compressed && shifted:
+	case (compressed || v.o.Packed) && shifted:
 		return errShifted
 	default:
 		return nil

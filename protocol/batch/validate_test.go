@@ -280,6 +280,18 @@ func TestMaxDecompressed(t *testing.T) {
 	}
 }
 
+// Plain records whose offsets do not count up are kept, but cannot be compressed.
+func TestPacked(t *testing.T) {
+	r := append(appendRecord(nil, &Record{Timestamp: now}, 0), appendRecord(nil, &Record{Timestamp: now, OffsetDelta: 7}, 0)...)
+	o := options()
+	for _, packed := range []bool{false, true} {
+		o.Packed = packed
+		if _, err := Validate(raw(t, CodecNone, 2, r), o); (err == nil) == packed {
+			t.Errorf("packed %v: %v", packed, err)
+		}
+	}
+}
+
 func TestSingle(t *testing.T) {
 	one := build(t, Options{}, Record{Value: []byte("a")})
 	with := func(p []byte, more ...byte) []byte { return append(append([]byte(nil), p...), more...) }
