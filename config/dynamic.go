@@ -215,7 +215,10 @@ func validateEffective(now, next Layers) error {
 	if err := validatePerIP(next); err != nil {
 		return err
 	}
-	if threads := next.brokerInt("log.cleaner.threads"); threads > 0 && next.brokerInt("log.cleaner.dedupe.buffer.size")/threads <= 1<<20 {
+	switch threads := next.brokerInt("log.cleaner.threads"); {
+	case threads == 0:
+		return errorf("/ by zero") // so Kafka says
+	case next.brokerInt("log.cleaner.dedupe.buffer.size")/threads <= 1<<20:
 		return errorf("requirement failed: log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
 	}
 	for _, kind := range []string{"consumer", "share", "streams"} {
@@ -344,8 +347,6 @@ func validateThreads(now, next Layers) error {
 	before, after := now.brokerInt("log.cleaner.threads"), next.brokerInt("log.cleaner.threads")
 	switch {
 	case after == before:
-	case after < 1:
-		return errorf("Log cleaner threads should be at least 1")
 	case after < before/2:
 		return errorf("Log cleaner threads cannot be reduced to less than half the current value %d", before)
 	case after > before*2:

@@ -37,6 +37,7 @@ func TestValidateDynamic(t *testing.T) {
 		{true, "num.replica.fetchers", "5", "Invalid value org.apache.kafka.common.config.ConfigException: Dynamic thread count update validation failed for num.replica.fetchers=5, value should not be greater than double the current value 1 for configuration Invalid dynamic configuration"},
 		{true, "background.threads", "30", "Invalid value org.apache.kafka.common.config.ConfigException: Dynamic thread count update validation failed for background.threads=30, value should not be greater than double the current value 10 for configuration Invalid dynamic configuration"},
 		{true, "num.recovery.threads.per.data.dir", "30", "Invalid value org.apache.kafka.common.config.ConfigException: Dynamic thread count update validation failed for num.recovery.threads.per.data.dir=30, value should not be greater than double the current value 2 for configuration Invalid dynamic configuration"},
+		{true, "log.cleaner.threads", "0", "/ by zero"},
 		{true, "log.cleaner.threads", "30", "Invalid value org.apache.kafka.common.config.ConfigException: Log cleaner threads cannot be increased to more than double the current value 1 for configuration Invalid dynamic configuration"},
 		{false, "listeners", "PLAINTEXT://:1", "Cannot update these configs at default cluster level, broker id must be specified: [listeners]"},
 		{false, "listener.security.protocol.map", "A:PLAINTEXT", "Cannot update these configs at default cluster level, broker id must be specified: [listener.security.protocol.map]"},
