@@ -132,7 +132,7 @@ func (p *topicPages) partition(m *metadata.Partition) kmsg.DescribeTopicPartitio
 	r := kmsg.NewDescribeTopicPartitionsResponseTopicPartition()
 	r.Partition, r.LeaderEpoch = m.ID, int32(m.LeaderEpoch)
 	r.LeaderID = int32(protocol.NoNode)
-	if leader, ok := p.img.Broker(m.Leader); ok && !leader.Fenced && p.listens(leader) {
+	if leader, ok := p.broker(m.Leader); ok && !leader.Fenced && leader.listens {
 		r.LeaderID = int32(m.Leader)
 	}
 	r.Replicas, r.ISR = nodeIDs(m.Replicas), nodeIDs(m.ISR)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -79,7 +80,23 @@ type metadataAnswer struct {
 	autoCreate bool
 
 	missing []string // to be created: set by answer where autoCreate is
+
+	known []knownBroker // by id; filled when the first is looked for
+	// Blocks that the lists of the answer are cut from, and how many more
+	// partitions are expected when one is used up.
+	partitions []kmsg.MetadataResponseTopicPartition
+	ids        []int32
+	expected   int
 }
+
+// knownBroker is what matters about a broker to all partitions.
+type knownBroker struct {
+	*metadata.Broker
+	listens bool // where the client can reach it
+}
+
+// metadataBlock bounds the blocks, so that little of one is left over.
+const metadataBlock = 256
 
 func (m *metadataAnswer) answer(req *kmsg.MetadataRequest) *kmsg.MetadataResponse {
 	resp := kmsg.NewPtrMetadataResponse()
@@ -112,6 +129,7 @@ func (m *metadataAnswer) topics(req *kmsg.MetadataRequest) []kmsg.MetadataRespon
 	}
 	if req.Topics == nil || req.Version == 0 && len(req.Topics) == 0 {
 		all := make([]kmsg.MetadataResponseTopic, 0, m.img.NumTopics())
+		m.expected = metadataBlock
 		for t := range m.img.Topics() {
 			all = append(all, m.topic(req.Version, t, operations))
 		}
@@ -173,10 +191,15 @@ func (m *metadataAnswer) topic(version int16, t *metadata.Topic, operations int3
 	r.TopicID = t.ID
 	r.IsInternal = protocol.IsInternalTopic(t.Name)
 	r.AuthorizedOperations = operations
-	r.Partitions = make([]kmsg.MetadataResponseTopicPartition, 0, t.NumPartitions())
-	for p := range t.Partitions() {
-		r.Partitions = append(r.Partitions, m.partition(version, p))
+	n := int(t.NumPartitions())
+	if cap(m.partitions)-len(m.partitions) < n {
+		m.partitions = make([]kmsg.MetadataResponseTopicPartition, 0, max(n, m.expected))
 	}
+	from := len(m.partitions)
+	for p := range t.Partitions() {
+		m.partitions = append(m.partitions, m.partition(version, p))
+	}
+	r.Partitions = m.partitions[from:len(m.partitions):len(m.partitions)]
 	return r
 }
 
@@ -191,11 +214,11 @@ func (m *metadataAnswer) partition(version int16, p *metadata.Partition) kmsg.Me
 		}
 	}
 	r.Leader = int32(protocol.NoNode)
-	leader, ok := m.img.Broker(p.Leader)
+	leader, ok := m.broker(p.Leader)
 	switch {
 	case !ok:
 		r.ErrorCode = int16(protocol.ErrLeaderNotAvailable)
-	case !m.listens(leader):
+	case !leader.listens:
 		r.ErrorCode = int16(protocol.ErrListenerNotFound)
 		if version < 6 {
 			r.ErrorCode = int16(protocol.ErrLeaderNotAvailable)
@@ -212,28 +235,43 @@ func (m *metadataAnswer) partition(version int16, p *metadata.Partition) kmsg.Me
 // nodes lists replicas as they are; in v0 only those that are up and that the
 // client can reach.
 func (m *metadataAnswer) nodes(version int16, ids []protocol.NodeID) []int32 {
-	out := make([]int32, 0, len(ids))
+	if cap(m.ids)-len(m.ids) < len(ids) || m.ids == nil {
+		// For a few partitions' replicas and ISR.
+		m.ids = make([]int32, 0, max(len(ids), 6*m.expected, 12))
+	}
+	from := len(m.ids)
 	for _, id := range ids {
 		if version == 0 {
-			if b, ok := m.img.Broker(id); !ok || b.Fenced || !m.listens(b) {
+			if b, ok := m.broker(id); !ok || b.Fenced || !b.listens {
 				continue
 			}
 		}
-		out = append(out, int32(id))
+		m.ids = append(m.ids, int32(id))
 	}
-	return out
+	return m.ids[from:len(m.ids):len(m.ids)]
 }
 
-func (m *metadataAnswer) listens(b *metadata.Broker) bool {
-	_, ok := shared.Endpoint(b.Endpoints, m.listener)
-	return ok
+// broker finds a broker.
+func (m *metadataAnswer) broker(id protocol.NodeID) (knownBroker, bool) {
+	if m.known == nil {
+		m.known = []knownBroker{}
+		for b := range m.img.Brokers() {
+			_, ok := shared.Endpoint(b.Endpoints, m.listener)
+			m.known = append(m.known, knownBroker{b, ok})
+		}
+	}
+	i, ok := slices.BinarySearchFunc(m.known, id, func(b knownBroker, id protocol.NodeID) int { return cmp.Compare(b.ID, id) })
+	if !ok {
+		return knownBroker{}, false
+	}
+	return m.known[i], true
 }
 
 // offline tells whether the i-th replica can not be read: its broker is away,
 // or out of the client's reach, or its directory is lost.
 func (m *metadataAnswer) offline(p *metadata.Partition, i int) bool {
-	b, ok := m.img.Broker(p.Replicas[i])
-	if !ok || b.Fenced || !m.listens(b) {
+	b, ok := m.broker(p.Replicas[i])
+	if !ok || b.Fenced || !b.listens {
 		return true
 	}
 	if i >= len(p.Directories) || len(b.LogDirs) == 0 {
