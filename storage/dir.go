@@ -254,6 +254,10 @@ func (d *Dir) writeCheckpoint(name string, offsets map[protocol.TopicPartition]i
 	}
 	if err != nil {
 		err = fmt.Errorf("write %s in %s: %w", name, d.path, err)
+		if isFull(err) {
+			// The file of before is there, and the next one may find space.
+			return fmt.Errorf("%w: %w", protocol.ErrKafkaStorageError, err)
+		}
 		d.Fail(err)
 	}
 	return err

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/storage/vfs"
 )
 
@@ -39,6 +40,11 @@ func (l *Log) flush(workLocked func() (*flushWork, error)) error {
 	}
 	err = l.sync(work)
 	work.release()
+	if err != nil && isFull(err) && !work.unsynced {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.undoneLocked(err)
+	}
 	if err != nil {
 		return l.fail(err)
 	}
@@ -46,6 +52,13 @@ func (l *Log) flush(workLocked func() (*flushWork, error)) error {
 	defer l.mu.Unlock()
 	l.flushedLocked(work)
 	return l.usableLocked()
+}
+
+// undoneLocked leaves to the next flush what one could not write on a full
+// volume: all of it is new files, which are written anew.
+func (l *Log) undoneLocked(err error) error {
+	l.dirDirty, l.epochs.saved = true, unreadableEpochs
+	return fmt.Errorf("%w: %w", protocol.ErrKafkaStorageError, err)
 }
 
 // flushWork is what one flush has to make durable, taken under the lock.
@@ -61,6 +74,8 @@ type flushWork struct {
 	dir       bool
 	// parentLater: the caller syncs the directory that the log's own lies in.
 	parentLater bool
+	// unsynced: a file's bytes may be lost, and asking again would not tell.
+	unsynced bool
 }
 
 // sealing is the content of the index files of a closed segment.
@@ -131,6 +146,7 @@ func (w *flushWork) addSeal(s *segment) {
 func (l *Log) sync(w *flushWork) error {
 	for _, h := range w.files {
 		if err := h.Sync(); err != nil {
+			w.unsynced = true
 			return fmt.Errorf("sync %s: %w", w.path, err)
 		}
 	}

@@ -185,6 +185,53 @@ func TestFullVolume(t *testing.T) {
 	})
 }
 
+// TestNoSpaceForIndexes: indexes and checkpoints that find no space are written
+// later, and nothing counts as synced meanwhile; a sync that fails is a failure.
+func TestNoSpaceForIndexes(t *testing.T) {
+	mem := vfs.NewMem()
+	dirs := formatDirs(t, mem, "/data")
+	cfg := DefaultStoreConfig()
+	cfg.LogConfig = func(string) LogConfig { return smallConfig() }
+	store := openStore(t, mem, dirs, cfg)
+	l, err := store.Create(tp("t", 0), protocol.UUID{1}, nil)
+	check(t, err)
+	for range 6 {
+		appendTest(t, l, records(t, 1, 1500), 3)
+	}
+	var full bool
+	var failing string
+	mem.SetHook(func(op vfs.Op) error {
+		if full && op.Kind == "create" || op.Kind == failing && strings.HasSuffix(op.Path, logSuffix) {
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	full = true
+	for range 2 {
+		if err := l.Flush(math.MaxInt64); !errors.Is(err, protocol.ErrKafkaStorageError) {
+			t.Fatalf("flush: %v", err)
+		}
+		store.eachDir(store.checkpointRecoveryPoints)
+		store.checkpointHighWatermarks(func(yield func(protocol.TopicPartition, int64) bool) { yield(tp("t", 0), 6) })
+	}
+	if dirs[0].Err() != nil || l.Err() != nil || l.FlushedTo() != 0 {
+		t.Fatalf("directory %v, log %v, synced up to %d", dirs[0].Err(), l.Err(), l.FlushedTo())
+	}
+	full = false
+	check(t, l.Flush(math.MaxInt64))
+	store.eachDir(store.checkpointRecoveryPoints)
+	crashed := mem.Kill()
+	again := openStore(t, crashed, openDirs(t, crashed, "/data"), cfg)
+	if l, _ := again.Get(tp("t", 0)); l.LEO() != 6 || l.FlushedTo() != 6 || l.Recovery().Cut || l.EpochFor(5) != 3 {
+		t.Errorf("after a crash: end %d, synced up to %d, %+v", l.LEO(), l.FlushedTo(), l.Recovery())
+	}
+	appendTest(t, l, records(t, 1, 10), 3)
+	failing = "sync"
+	if err := l.Flush(math.MaxInt64); err == nil || dirs[0].Err() == nil {
+		t.Errorf("a sync that fails: %v, directory %v", err, dirs[0].Err())
+	}
+}
+
 // TestNoSpaceIsNoFailure: where somebody else takes the last byte, an append fails
 // as a whole, and the log goes on when there is space.
 func TestNoSpaceIsNoFailure(t *testing.T) {

@@ -130,7 +130,8 @@ func (s *Store) eachDir(do func(*Dir) error) {
 		if d.Err() != nil {
 			continue
 		}
-		if err := do(d); err != nil {
+		// Of a full volume watch tells.
+		if err := do(d); err != nil && d.Err() != nil {
 			s.log.Error().Err(err).Str("path", d.path).Msg("log directory has failed and is offline")
 		}
 	}
