@@ -64,7 +64,7 @@ var clients = []struct {
 	drops bool
 }{
 	{name: "kcat", client: kcat{}, assignors: []string{"", "cooperative-sticky"}, static: true, drops: true},
-	{name: "console", client: console{}, assignors: []string{"", "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"}, static: true},
+	{name: "console", client: console{}, assignors: []string{"org.apache.kafka.clients.consumer.CooperativeStickyAssignor"}, static: true},
 	{name: "franz-go", client: franz{}, assignors: []string{"", "range"}, static: true},
 	{name: "confluent-kafka-python", client: python("confluent.py"), assignors: []string{"", "cooperative-sticky"}, static: true},
 	{name: "sarama", client: saramaClient{}, assignors: []string{"", "sticky", "cooperative-sticky"}, static: true},

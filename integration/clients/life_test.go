@@ -49,32 +49,30 @@ func TestLife(t *testing.T) {
 			}
 
 			c.client.create(t, n.Address, l.topic, partitions)
-			for _, codec := range codecs {
-				l.produce(codec)
-			}
+			l.produce("none")
 			l.join("a", "")
 			l.join("b", "")
 			l.settle(2)
 
-			produced := l.produceBeside()
+			produced := l.produceBeside("gzip")
 			l.join("c", instance) // while records flow
 			l.settle(3)
 			produced()
 			l.caughtUp()
-			l.produce("none")
+			l.produce("snappy")
 			l.caughtUp("a", "b", "c")
 
 			n.Stop()
 			n.Restart()
-			l.produce("zstd")
+			l.produce("lz4")
 			l.settle(3)
 			l.caughtUp("a", "b", "c")
 
 			if c.drops {
 				l.leave("a")
-				l.produce("snappy")
+				l.produce("zstd")
 			} else {
-				produced = l.produceBeside()
+				produced = l.produceBeside("zstd")
 				l.leave("a")
 				produced()
 			}
@@ -86,7 +84,6 @@ func TestLife(t *testing.T) {
 			l.settle(1)
 			l.leave("c")
 			l.produce("gzip")
-			l.produce("lz4")
 			n.Kill()
 			n.Restart()
 			l.stillCommitted()
@@ -96,7 +93,7 @@ func TestLife(t *testing.T) {
 			l.settle(3)
 			l.caughtUp()
 			l.resumed()
-			l.produce("snappy")
+			l.produce("none")
 			l.caughtUp("b", "c", "d")
 		})
 	}
@@ -119,14 +116,19 @@ func (l *life) produce(codec string) {
 }
 
 // produceBeside does so beside the test, until what it returns returns.
-func (l *life) produceBeside() (wait func()) {
-	records := l.make("snappy")
+func (l *life) produceBeside(codec string) (wait func()) {
+	records := l.make(codec)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		l.client.produce(l.t, l.address, l.topic, "snappy", records)
+		l.client.produce(l.t, l.address, l.topic, codec, records)
 	}()
-	return func() { <-done }
+	return func() {
+		l.t.Helper()
+		if <-done; l.t.Failed() {
+			l.t.FailNow()
+		}
+	}
 }
 
 func (l *life) make(codec string) []record {
