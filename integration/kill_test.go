@@ -60,7 +60,7 @@ func TestKillUnderLoad(t *testing.T) {
 		}
 	})
 	partitions := int32(len(codecOf))
-	createTopic(t, n.address, "killed", partitions, "segment.ms", "200")
+	createTopic(t, n.address, "killed", partitions, "segment.ms", "1000")
 	createTopic(t, n.address, "retained", 1, "segment.ms", "100", "retention.bytes", "50000")
 	var writers []*writer
 	for p, codec := range codecOf {
@@ -161,11 +161,11 @@ func readFrom(t *testing.T, address, topic string, partition int32, from, end in
 	t.Helper()
 	c := client(t, address, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().At(from)}}))
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
 	var recs []*kgo.Record
 	for int64(len(recs)) < end-from {
+		ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 		fetches := c.PollFetches(ctx)
+		cancel()
 		if err := fetches.Err(); err != nil {
 			t.Fatalf("%d of %d records read from %s-%d: %v", len(recs), end-from, topic, partition, err)
 		}
