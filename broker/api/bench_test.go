@@ -3,7 +3,9 @@ package api
 import (
 	"context"
 	"fmt"
+	"net"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -74,4 +76,73 @@ func TestMetadataAllocations(t *testing.T) {
 			t.Errorf("%d topics of three partitions: %v allocations, want no more than %v", topics, n, most)
 		}
 	}
+}
+
+// BenchmarkGroups is what members of groups ask all the time, from a decoded
+// request to the response, over the log: one member of one group, and a commit of
+// three partitions.
+func BenchmarkGroups(b *testing.B) {
+	w, end := newGroupWorld(b)
+	defer end()
+	before := w.Image()
+	w.topic(protocol.OffsetsTopic, 1, 1)
+	id := worldTopicID(protocol.OffsetsTopic, 1)
+	delta := metadata.NewDelta(before)
+	for _, r := range []record.Record{
+		&record.Topic{Name: protocol.OffsetsTopic, TopicID: id},
+		&record.Partition{TopicID: id, Replicas: []protocol.NodeID{1}, ISR: []protocol.NodeID{1}, Leader: 1},
+	} {
+		if err := delta.Replay(r); err != nil {
+			b.Fatal(err)
+		}
+	}
+	w.shards.Apply(delta, w.Image())
+	w.topic("t", 1, 3)
+
+	conn := &server.Conn{Listener: "PLAINTEXT", RemoteAddr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1)}}
+	do := func(body kmsg.Request) kmsg.Response {
+		req := &server.Request{Key: body.Key(), Version: body.GetVersion(), Body: body, Received: time.Now(), ClientID: "c", Conn: conn}
+		return complete(b.Context(), w.handlers[body.Key()](b.Context(), req)).Response
+	}
+	var joined *kmsg.JoinGroupResponse
+	for deadline := time.Now().Add(10 * time.Second); joined == nil || joined.ErrorCode != 0; {
+		if time.Now().After(deadline) {
+			b.Fatalf("join: %+v", joined) // the shard does not load
+		}
+		joined = do(w.joinRequest(3, "")).(*kmsg.JoinGroupResponse)
+	}
+	sync := kmsg.NewPtrSyncGroupRequest()
+	sync.Version, sync.Group, sync.MemberID, sync.Generation = 3, "g", joined.MemberID, joined.Generation
+	if synced := do(sync).(*kmsg.SyncGroupResponse); synced.ErrorCode != 0 {
+		b.Fatalf("sync: %+v", synced)
+	}
+
+	b.Run("heartbeat", func(b *testing.B) {
+		beat := kmsg.NewPtrHeartbeatRequest()
+		beat.Version, beat.Group, beat.MemberID, beat.Generation = 4, "g", joined.MemberID, joined.Generation
+		b.ReportAllocs()
+		for b.Loop() {
+			if r := do(beat).(*kmsg.HeartbeatResponse); r.ErrorCode != 0 {
+				b.Fatalf("%+v", r)
+			}
+		}
+	})
+	b.Run("commit", func(b *testing.B) {
+		commit := kmsg.NewPtrOffsetCommitRequest()
+		commit.Version, commit.Group, commit.MemberID, commit.Generation = 8, "g", joined.MemberID, joined.Generation
+		topic := kmsg.NewOffsetCommitRequestTopic()
+		topic.Topic = "t"
+		for p := range int32(3) {
+			partition := kmsg.NewOffsetCommitRequestTopicPartition()
+			partition.Partition, partition.Offset = p, 1234
+			topic.Partitions = append(topic.Partitions, partition)
+		}
+		commit.Topics = append(commit.Topics, topic)
+		b.ReportAllocs()
+		for b.Loop() {
+			if r := do(commit).(*kmsg.OffsetCommitResponse); r.Topics[0].Partitions[2].ErrorCode != 0 {
+				b.Fatalf("%+v", r)
+			}
+		}
+	})
 }

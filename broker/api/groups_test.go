@@ -28,7 +28,7 @@ type groupWorld struct {
 	handlers map[int16]server.Handler
 }
 
-func newGroupWorld(t *testing.T) (w *groupWorld, end func()) {
+func newGroupWorld(t testing.TB) (w *groupWorld, end func()) {
 	w = &groupWorld{dataWorld: newDataWorld(t), handlers: map[int16]server.Handler{}}
 	w.shards = coordinator.New(coordinator.Config{
 		Topic: protocol.OffsetsTopic, Node: 1,

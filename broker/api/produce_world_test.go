@@ -24,7 +24,7 @@ import (
 // dataWorld is the data path of broker 1 over a file system in memory: topics
 // come and go by metadata records, requests are handled without a network.
 type dataWorld struct {
-	t       *testing.T
+	t       testing.TB
 	fs      vfs.FS
 	root    string
 	manager *replica.Manager
@@ -37,7 +37,7 @@ type dataWorld struct {
 	listOffsets *ListOffsets
 }
 
-func newDataWorld(t *testing.T) *dataWorld {
+func newDataWorld(t testing.TB) *dataWorld {
 	w := &dataWorld{
 		t: t, fs: vfs.NewMem(), root: "/", config: map[string]replica.TopicConfig{},
 		wrap: func(l replica.Log) replica.Log { return l },
