@@ -222,6 +222,7 @@ func (r *reader) config() *Config {
 	}
 	c.Groups = r.groups()
 	c.Network = r.network()
+	c.Telemetry = r.telemetry()
 	c.Storage = Storage{
 		CheckpointInterval:      r.ms("log.flush.offset.checkpoint.interval.ms"),
 		StartOffsetInterval:     r.ms("log.flush.start.offset.checkpoint.interval.ms"),

@@ -23,6 +23,7 @@ type Config struct {
 	Groups     Groups
 	Network    Network
 	Storage    Storage
+	Telemetry  Telemetry
 	// Dynamic is what can change at run time, as the file has it.
 	Dynamic Dynamic
 

@@ -112,7 +112,7 @@ func announce(cfg *config.Config, log zerolog.Logger) {
 func serve(ctx context.Context, cfg *config.Config, log zerolog.Logger) error {
 	started := time.Now()
 	log.Info().Str("version", version).Int32("node", int32(cfg.Node.ID)).Str("config", cfg.File).Msg("starting")
-	err := node.Run(ctx, cfg, log)
+	err := node.Run(ctx, cfg, version, log)
 	if err != nil && !(ctx.Err() != nil && errors.Is(err, context.Canceled)) {
 		return err
 	}

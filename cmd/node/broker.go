@@ -46,6 +46,7 @@ func (n *node) runBroker(ctx context.Context, below *stage, meta *metadata, q *q
 	if err := h.build(below, meta); err != nil {
 		return err
 	}
+	n.gauges.broker.Store(h.broker)
 
 	clients := newStage(ctx)
 	// A listener that fails stops the broker.

@@ -67,6 +67,7 @@ func (n *node) startController(ctx context.Context, below *stage, meta *metadata
 		Voters:          voters,
 		ElectionTimeout: n.cfg.Quorum.ElectionTimeout,
 		FetchTimeout:    n.cfg.Quorum.FetchTimeout,
+		Inherited:       meta.replayer.Inherit,
 		StateMachine:    meta.replayer,
 		Snapshots:       snapshots,
 		FirstEntry:      controller.FirstEntry(n.cfg.Node.ID, ids, dynamic),
@@ -76,6 +77,7 @@ func (n *node) startController(ctx context.Context, below *stage, meta *metadata
 		return nil, fmt.Errorf("open raft: %w", err)
 	}
 	q := &quorum{engine: engine, voters: voters}
+	n.gauges.quorum.Store(q)
 	ctl := controller.New(controller.Config{
 		Env: decide.Env{
 			ClusterID:         n.cluster,
@@ -113,10 +115,11 @@ func (n *node) startController(ctx context.Context, below *stage, meta *metadata
 
 func (n *node) serveController(ctx context.Context, below *stage, listener config.Listener, ctl *controller.Controller, q *quorum, meta *metadata) error {
 	env := api.Env{
-		Kind:      protocol.ControllerListener,
-		ClusterID: n.cluster,
-		NodeID:    n.cfg.Node.ID,
-		Image:     meta.replayer.Image,
+		Kind:       protocol.ControllerListener,
+		ClusterID:  n.cluster,
+		NodeID:     n.cfg.Node.ID,
+		Authorizer: n.cfg.Static["authorizer.class.name"] != "",
+		Image:      meta.replayer.Image,
 		Controller: func() protocol.NodeID {
 			leader, _ := q.leader()
 			return leader
@@ -124,7 +127,7 @@ func (n *node) serveController(ctx context.Context, below *stage, listener confi
 		KRaftVersion: meta.kraftVersion,
 	}
 	apis := append(controllerapi.APIs(controllerapi.Config{Controller: ctl, Log: n.asked}),
-		api.ApiVersions(env), api.DescribeCluster(env))
+		api.ApiVersions(env), api.DescribeCluster(env), api.DescribeACLs(env))
 	cfg := n.serverConfig(listener, protocol.ControllerListener)
 	cfg.Preface = []byte(raftlog.Preface)
 	cfg.Handover = q.engine.Accept

@@ -6,7 +6,7 @@
 // committed into images, the broker acts on them. Registration and heartbeats
 // go over the controller listener inside one process too.
 //
-//	err := node.Run(ctx, cfg, log)
+//	err := node.Run(ctx, cfg, version, log)
 //
 // Run returns after everything that it started has ended. The order of a stop is
 // the reverse of the start: the broker asks the controller to be let go, client

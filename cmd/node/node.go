@@ -31,10 +31,12 @@ type node struct {
 	// connections are those of the broker's listeners, and of the controller's,
 	// which have the same limits, each for itself.
 	connections map[protocol.ListenerKind]*server.Connections
+	gauges      gauges
 }
 
-// Run is a node's life. It returns nil after a stop that ctx asked for.
-func Run(ctx context.Context, cfg *config.Config, log zerolog.Logger) (err error) {
+// Run is a node's life; version is the build's. It returns nil after a stop that
+// ctx asked for.
+func Run(ctx context.Context, cfg *config.Config, version string, log zerolog.Logger) (err error) {
 	n := &node{cfg: cfg, log: log, asked: telemetry.LimitRepeats(log), memory: requestMemory(cfg.Network)}
 	limits := n.connectionLimits(ctx, cfg.Dynamic.Connections)
 	n.connections = map[protocol.ListenerKind]*server.Connections{
@@ -48,6 +50,11 @@ func Run(ctx context.Context, cfg *config.Config, log zerolog.Logger) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, n.closeDirs()) }()
+	watched, err := n.serveMetrics(ctx, version)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, watched.stop()) }()
 
 	meta, err := n.openMetadata()
 	if err != nil {

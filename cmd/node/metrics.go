@@ -1,0 +1,75 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync/atomic"
+
+	"github.com/klamm/klamm/broker"
+	"github.com/klamm/klamm/telemetry"
+)
+
+// gauges are what the metrics ask, each nil until it is there: metrics are
+// served from the start on, so that a start can be watched.
+type gauges struct {
+	broker atomic.Pointer[broker.Broker]
+	quorum atomic.Pointer[quorum]
+}
+
+// serveMetrics serves the metrics where the configuration names a listener
+// (klamm.metrics.listener). A listener that fails later costs the metrics, not
+// the node.
+func (n *node) serveMetrics(ctx context.Context, version string) (*stage, error) {
+	s := newStage(ctx)
+	address := n.cfg.Telemetry.MetricsListener
+	if address == "" {
+		return s, nil
+	}
+	m := telemetry.New(version)
+	n.gauges.register(m)
+	var lc net.ListenConfig
+	ln, err := lc.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("%s: klamm.metrics.listener: %w", n.cfg.File, err)
+	}
+	s.run("metrics", func(ctx context.Context) error {
+		if err := m.Serve(ctx, ln); err != nil {
+			n.log.Error().Err(err).Str("listener", address).Msg("metrics are not served any more")
+		}
+		<-ctx.Done()
+		return nil
+	})
+	n.log.Info().Stringer("listener", ln.Addr()).Msg("metrics are served")
+	return s, nil
+}
+
+// register names every number of the node. Names are those of Kafka's beans.
+func (g *gauges) register(m *telemetry.Metrics) {
+	m.Gauge("kafka_server_kafkaserver_brokerstate",
+		"0 not running, 1 starting, 2 recovery, 3 running, 6 pending controlled shutdown, 7 shutting down.",
+		func() float64 {
+			if b := g.broker.Load(); b != nil {
+				return float64(b.State())
+			}
+			return float64(broker.NotRunning)
+		})
+	m.Gauge("kafka_controller_kafkacontroller_activecontrollercount",
+		"1 on the active controller, 0 elsewhere.",
+		func() float64 {
+			if q := g.quorum.Load(); q != nil {
+				if l, _ := q.engine.Leadership(); l.Leading {
+					return 1
+				}
+			}
+			return 0
+		})
+	m.Gauge("kafka_server_broker_metadata_metrics_last_applied_record_offset",
+		"Offset of the last metadata record that the broker has acted on.",
+		func() float64 {
+			if b := g.broker.Load(); b != nil {
+				return float64(b.Image().Offset())
+			}
+			return -1
+		})
+}
