@@ -202,6 +202,9 @@ func (k *trimKeeper) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if b := &k.bounds; b.open && start > b.acked[0] && start < b.asked[0] {
+		b.asked[0] = start // a deletion that was under way: some segments have gone
+	}
 	if err := k.bounds.saw([2]int64{start, end}); err != nil {
 		return fmt.Errorf("%s-%d %w", k.topic, k.partition, err)
 	}
