@@ -37,9 +37,17 @@ func bootstrap(cfg *Config, logs *logStore, stable *stableStore, snaps *snapshot
 	if err != nil {
 		return err
 	}
-	if last == 0 && len(metas) == 0 {
+	if last == 0 && (len(metas) == 0 || metas[0].Index == membershipIndex) {
 		term, _ := stable.current()
 		term = max(term, 1, uint64(cfg.SeedEpoch))
+		inherited, err := inherit(cfg, snaps)
+		if err != nil {
+			return err
+		}
+		if inherited {
+			// A lone voter has only ever voted for itself.
+			term = max(term, uint64(max(qs.LeaderEpoch, 0)))
+		}
 		if err := notBehind(qs, term); err != nil {
 			return err
 		}
@@ -56,6 +64,40 @@ func bootstrap(cfg *Config, logs *logStore, stable *stableStore, snaps *snapshot
 	}
 	term, _ := stable.current()
 	return notBehind(qs, term)
+}
+
+// membershipIndex is that of a log's first entry.
+const membershipIndex = 1
+
+// inherit makes the state that a log begins with its first snapshot, which
+// stands for the membership and what was before it. The log follows, so that it
+// is never without.
+func inherit(cfg *Config, snaps *snapshotStore) (ok bool, err error) {
+	if cfg.Inherited == nil || len(cfg.Voters) != 1 {
+		return false, nil
+	}
+	state, err := cfg.Inherited()
+	if err != nil || state == nil {
+		return false, err
+	}
+	defer state.Release()
+	sink, err := snaps.store.Create(SnapshotMeta{
+		Index:              membershipIndex,
+		Term:               1,
+		Configuration:      raft.EncodeConfiguration(cfg.membership()),
+		ConfigurationIndex: membershipIndex,
+	})
+	if err == nil {
+		if _, err = state.WriteTo(sink); err != nil {
+			err = errors.Join(err, sink.Cancel())
+		} else {
+			err = sink.Close()
+		}
+	}
+	if err != nil {
+		return false, fmt.Errorf("take over a metadata log: %w", err)
+	}
+	return true, nil
 }
 
 // notBehind refuses a store whose term is below one that quorum-state knows.
@@ -79,7 +121,7 @@ func makeLog(cfg *Config, logs *logStore, stable *stableStore, term uint64) erro
 	}
 	return logs.write("append the membership", func() error {
 		return logs.db.StoreLog(&raft.Log{
-			Index: 1,
+			Index: membershipIndex,
 			Term:  1,
 			Type:  raft.LogConfiguration,
 			Data:  raft.EncodeConfiguration(cfg.membership()),

@@ -54,6 +54,11 @@ type Config struct {
 	// begin: that of the Kafka quorum whose metadata is taken over.
 	SeedEpoch protocol.ControllerEpoch
 
+	// Inherited gives the state that a new log of a lone voter begins with, where
+	// there is one: what a Kafka controller has left. Nil, or a nil Snapshot, for
+	// none.
+	Inherited func() (Snapshot, error)
+
 	StateMachine StateMachine
 	Snapshots    SnapshotStore
 	// FirstEntry makes the first entry of a leadership of this node: the state

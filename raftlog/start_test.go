@@ -19,10 +19,23 @@ import (
 // listed is a SnapshotStore that has descriptions only.
 type listed []SnapshotMeta
 
-func (l listed) Create(SnapshotMeta) (SnapshotSink, error) { panic("not called") }
+func (l listed) Create(SnapshotMeta) (SnapshotSink, error) { return nowhere{}, nil }
 func (l listed) List() ([]SnapshotMeta, error)             { return l, nil }
 func (l listed) Open(string) (SnapshotMeta, io.ReadCloser, error) {
 	return SnapshotMeta{}, nil, os.ErrNotExist
+}
+
+// nowhere is a sink, and a state of no bytes.
+type nowhere struct{ SnapshotSink }
+
+func (nowhere) Close() error                     { return nil }
+func (nowhere) WriteTo(io.Writer) (int64, error) { return 0, nil }
+func (nowhere) Release()                         {}
+
+// inheriting gives a lone voter a state to begin with.
+func inheriting(c *Config) {
+	c.Voters = c.Voters[:1]
+	c.Inherited = func() (Snapshot, error) { return nowhere{}, nil }
 }
 
 // TestQuorumState has the bytes that a Kafka 4.4 controller wrote.
@@ -183,6 +196,10 @@ func TestBootstrapRefuses(t *testing.T) {
 		{name: "a lost store of a used directory", fresh: true, epoch: 5, want: "its votes are lost"},
 		{name: "a directory taken over from Kafka", fresh: true, epoch: 5, change: func(c *Config) { c.SeedEpoch = 5 }, term: 5},
 		{name: "a lost store beside snapshots", fresh: true, snaps: snap, want: "its votes are lost"},
+		{name: "a directory that Kafka has left", fresh: true, epoch: 5, change: inheriting, term: 5},
+		{name: "the same after a crash in between", fresh: true, epoch: 5, snaps: listed{{ID: "s", Index: 1, Term: 1}}, change: inheriting, term: 5},
+		{name: "a lost store beside snapshots of what Kafka has left", fresh: true, epoch: 5, snaps: snap, change: inheriting, want: "its votes are lost"},
+		{name: "nothing is left", fresh: true, epoch: 5, change: func(c *Config) { c.Inherited = func() (Snapshot, error) { return nil, nil } }, want: "its votes are lost"},
 		{name: "a new directory with a seed", fresh: true, change: func(c *Config) { c.SeedEpoch = 8 }, term: 8},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -132,8 +132,8 @@ func checkDir(cfg *config.Config, dir string, state dirState, overrides []string
 			dir, formatCommand(cfg, overrides))
 	case state.meta.NodeID != cfg.Node.ID:
 		return fmt.Errorf("%s belongs to node %d (node.id in its meta.properties), and %s says node.id=%d", dir, state.meta.NodeID, cfg.File, cfg.Node.ID)
-	case cfg.Node.IsController && dir == cfg.Dirs.Metadata && state.otherKafka:
-		return fmt.Errorf("%s has a metadata log without raft.db: either a controller of Apache Kafka wrote it, whose metadata log is not klamm's, or raft.db is lost: restore %s from a copy", dir, metadataDir)
+	case cfg.Node.IsController && dir == cfg.Dirs.Metadata && state.otherKafka && len(cfg.Quorum.Voters) > 1:
+		return fmt.Errorf("%s has a metadata log without raft.db: either one of several controllers of Apache Kafka wrote it, whose votes klamm cannot take over, or raft.db is lost: restore %s from a copy", dir, metadataDir)
 	}
 	return nil
 }

@@ -33,6 +33,18 @@ func (r *Replayer) Snapshot() (raftlog.Snapshot, error) {
 	return &capture{r: r, size: r.size.Load(), img: r.Image(), quorum: r.Quorum()}, nil
 }
 
+// Inherit captures what the log holds, for a Raft that has nothing yet; nil where
+// that is nothing.
+func (r *Replayer) Inherit() (raftlog.Snapshot, error) {
+	if r.end == 0 {
+		return nil, nil
+	}
+	if _, open := r.OpenTransaction(); open {
+		return nil, ErrOpenTransaction
+	}
+	return &capture{r: r, size: r.size.Load(), img: r.Image(), quorum: r.Quorum()}, nil
+}
+
 // capture is one state, which nobody modifies.
 type capture struct {
 	r      *Replayer
