@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -470,4 +471,39 @@ func codes(resp any) []int16 {
 	}
 	walk(reflect.ValueOf(resp))
 	return found
+}
+
+// consume reads count records from an offset on, as key, value and offset.
+func consume(n *node, topic string, offset int64, count int) []string {
+	n.t.Helper()
+	c, err := kgo.NewClient(kgo.SeedBrokers("localhost:"+n.broker), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().At(offset)}}))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var out []string
+	for len(out) < count {
+		fetches := c.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			n.t.Fatalf("%s: %d of %d records: %v", topic, len(out), count, err)
+		}
+		for _, r := range fetches.Records() {
+			out = append(out, fmt.Sprint(string(r.Key), "=", string(r.Value), " at ", r.Offset))
+		}
+	}
+	return out
+}
+
+func text(s *string) string {
+	if s == nil {
+		return "<default>"
+	}
+	return *s
+}
+
+func sorted(parts []string) string {
+	slices.Sort(parts)
+	return strings.Join(parts, ",")
 }
