@@ -68,7 +68,6 @@ func (n *node) startController(ctx context.Context, below *stage, meta *metadata
 		ElectionTimeout: n.cfg.Quorum.ElectionTimeout,
 		FetchTimeout:    n.cfg.Quorum.FetchTimeout,
 		Inherited:       meta.replayer.Inherit,
-		Inherited:       meta.replayer.Inherit,
 		StateMachine:    meta.replayer,
 		Snapshots:       snapshots,
 		FirstEntry:      controller.FirstEntry(n.cfg.Node.ID, ids, dynamic),
