@@ -93,6 +93,9 @@ func (kafkaGo) join(t *testing.T, m membership) member {
 	config := kafka.ReaderConfig{
 		Brokers: []string{m.address}, GroupID: m.group, Topic: m.topic, StartOffset: kafka.FirstOffset,
 		MaxWait: 200 * time.Millisecond, HeartbeatInterval: 500 * time.Millisecond, JoinGroupBackoff: 500 * time.Millisecond,
+		// A member that has lost the node joins as a new one; the old one is
+		// missed for so long.
+		SessionTimeout: 6 * time.Second,
 	}
 	if m.assignor == "roundrobin" {
 		config.GroupBalancers = []kafka.GroupBalancer{kafka.RoundRobinGroupBalancer{}}

@@ -12,7 +12,9 @@ import (
 
 // kcat is edenhill/kcat on the librdkafka of the system. It has no command that
 // creates a topic: it asks for its metadata, and auto.create.topics.enable does
-// it. Its members commit by themselves what they printed.
+// it. Its members commit by themselves what they printed, every 5 s: -X takes
+// auto.commit.interval.ms for the property of topics of that name, which has no
+// effect on groups.
 type kcat struct{}
 
 func (kcat) program(t *testing.T) string {
@@ -66,8 +68,7 @@ func (k kcat) read(t *testing.T, address string, topics []string, count int) []r
 func (k kcat) join(t *testing.T, m membership) member {
 	t.Helper()
 	args := []string{
-		"-q", "-u", "-E", "-b", m.address, "-X", "auto.offset.reset=earliest", "-X", "auto.commit.interval.ms=200",
-		"-X", "heartbeat.interval.ms=500", "-f", kcatFormat,
+		"-q", "-u", "-E", "-b", m.address, "-X", "auto.offset.reset=earliest", "-X", "heartbeat.interval.ms=500", "-f", kcatFormat,
 	}
 	if m.assignor != "" {
 		args = append(args, "-X", "partition.assignment.strategy="+m.assignor)
