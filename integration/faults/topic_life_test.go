@@ -53,7 +53,7 @@ func restarts() int {
 // goes after the delay, also where the node is killed in between.
 func TestB107FilesOfADeletedTopic(t *testing.T) {
 	t.Parallel()
-	n := ownNode(t, "log.segment.delete.delay.ms=300")
+	n := ownNode(t, "log.segment.delete.delay.ms=300", "log.initial.task.delay.ms=300")
 	var topics []string
 	for range 5 {
 		c := dial(t, n.broker)
