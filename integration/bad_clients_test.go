@@ -233,3 +233,45 @@ func TestLogIsNotFlooded(t *testing.T) {
 	}
 	n.stop()
 }
+
+// TestConnectionLimits: what server.properties allows is let in, one more is not,
+// and there is room again once somebody leaves.
+func TestConnectionLimits(t *testing.T) {
+	const most = 8
+	for _, setting := range []string{"max.connections=8", "max.connections.per.ip=8", "listener.name.plaintext.max.connections=8"} {
+		t.Run(setting, func(t *testing.T) {
+			n := startNode(t, setting)
+			var conns []net.Conn
+			for deadline := time.Now().Add(time.Minute); len(conns) < most; {
+				conn := dial(t, n.address)
+				// Those that waited for the start may not have left yet.
+				if _, err := roundTrip(conn, apiVersions, 10*time.Second); err == nil {
+					conns = append(conns, conn)
+				} else if time.Now().After(deadline) {
+					t.Fatalf("%d of %d were let in: %v", len(conns), most, err)
+				}
+			}
+			wantClosedAtOnce(t, n.address)
+			for i, conn := range conns {
+				if _, err := roundTrip(conn, apiVersions, 10*time.Second); err != nil {
+					t.Errorf("connection %d: %v", i, err)
+				}
+			}
+			drop(conns[0])
+			for deadline := time.Now().Add(time.Minute); !answers(n.address); {
+				if time.Now().After(deadline) {
+					t.Fatal("nobody is let in any more")
+				}
+			}
+			n.stop()
+		})
+	}
+}
+
+func wantClosedAtOnce(t *testing.T, address string) {
+	t.Helper()
+	conn := dial(t, address)
+	if _, err := roundTrip(conn, apiVersions, 10*time.Second); err == nil {
+		t.Error("one more connection was let in")
+	}
+}
