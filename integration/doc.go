@@ -9,6 +9,11 @@
 // tools other than kafkatools/kafka. What more clients do, each the same, is
 // tried by package clients; it also needs Python and Node.js.
 //
+// TestKillUnderLoad ends a node twenty times; -kills says how often, and -kill-seed
+// repeats what an earlier run drew:
+//
+//	go test -tags integration -run TestKillUnderLoad -v -timeout 1h ./integration -kills 500
+//
 // Every test has its own directory, ports and processes. A node's log goes to a
 // file and its end is shown when a test fails.
 //

@@ -19,7 +19,7 @@
 //
 // It differs from Kafka where that spares clients an error: CreateTopics and
 // DeleteTopics are answered when this broker has acted on them, and not when the
-// controller has.
+// controller has; DeleteRecords when a kill can not bring the records back.
 //
 // Start reading at Admin.APIs for the metadata, at NewProduce and NewFetch for
 // the records, at Groups.settle for the groups.

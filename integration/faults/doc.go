@@ -34,7 +34,6 @@
 //	authorization         B171 B173 B174 B176
 //	SASL, TLS             B177 B180; of B188 the login
 //	metrics               B194 B197; of B200 the count
-//	full disks            B152
 //
 // Start reading at node_test.go, then produce_test.go.
 package faults
