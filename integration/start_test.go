@@ -3,10 +3,14 @@
 package integration
 
 import (
+	"encoding/json"
 	"errors"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -140,4 +144,78 @@ func write(t *testing.T, path, text string) {
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestStates: a start and a stop go through Kafka's states, in the log and as a
+// metric; while the metric says 3 the client port accepts, before it does not.
+func TestStates(t *testing.T) {
+	metrics := "localhost:" + freePort(t)
+	n := newNode(t, "klamm.metrics.listener="+metrics)
+	n.launch()
+	for state := 0.0; state != 3; {
+		before := answers(n.address)
+		state = brokerState(metrics)
+		if state >= 0 && state < 3 && before {
+			t.Errorf("the client port accepts in state %v", state)
+		}
+	}
+	n.waitReady()
+	body := scrape(t, metrics)
+	for _, want := range []string{"kafka_controller_kafkacontroller_activecontrollercount 1\n", "klamm_build_info{", "process_resident_memory_bytes "} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no %s in\n%s", want, clip(body))
+		}
+	}
+	n.stop()
+	if brokerState(metrics) >= 0 {
+		t.Error("metrics are still served")
+	}
+	var states []string
+	for line := range strings.Lines(tail(n.logPath(), 1<<20)) {
+		var entry struct {
+			Message string
+			Name    string `json:"state_name"`
+		}
+		if json.Unmarshal([]byte(line), &entry) == nil && entry.Message == "broker state" {
+			states = append(states, entry.Name)
+		}
+	}
+	if got := strings.Join(states, " "); got != "STARTING RECOVERY RUNNING PENDING_CONTROLLED_SHUTDOWN SHUTTING_DOWN" {
+		t.Errorf("states in the log: %s", got)
+	}
+	refuses(t, 2, []string{"server", n.config(), "--override", "klamm.metrics.listener=nowhere"}, "klamm.metrics.listener", "HOST:PORT")
+}
+
+// brokerState is the metric, −1 where nobody answers.
+func brokerState(address string) float64 {
+	resp, err := http.Get("http://" + address + "/metrics")
+	if err != nil {
+		return -1
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(resp.Body)
+	_, after, ok := strings.Cut(string(body), "\nkafka_server_kafkaserver_brokerstate ")
+	if !ok {
+		return -1
+	}
+	text, _, _ := strings.Cut(after, "\n")
+	state, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return -1
+	}
+	return state
+}
+
+func scrape(t *testing.T, address string) string {
+	t.Helper()
+	resp, err := http.Get("http://" + address + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
 }
