@@ -83,7 +83,9 @@
 // quorum's protocol is not Kafka's, and Vote, BeginQuorumEpoch and
 // EndQuorumEpoch are not served. Epochs mean the same. quorum-state is written
 // once a leader is known, after Bolt, so it never is ahead of it: where it is,
-// raft.db has been lost, and Open refuses to vote.
+// raft.db has been lost, and Open refuses to vote. Only a lone voter without
+// raft.db begins a new one on what its metadata log holds (Config.Inherited),
+// since that is how the directory of a Kafka node looks.
 //
 // Start reading at Engine.Run, then session.go.
 package raftlog
