@@ -206,6 +206,7 @@ func (o *office) decideOp(r *round, delta *metadata.Delta, op *op) {
 // ask runs the op's decision, unless it is too late for one.
 func (o *office) ask(op *op, now time.Time) (decision, error) {
 	if op.deadline.IsZero() || now.Before(op.deadline) {
+		op.begun.Store(true)
 		return op.decide(o)
 	}
 	if op.tooLate != nil {

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/klamm/klamm/metadata/record"
@@ -20,6 +21,8 @@ type op struct {
 	tooLate func(o *office)
 	// done gets the outcome, once. Size 1: the loop never waits for a waiter.
 	done chan error
+	// begun: decide has been called, the outcome is in the making.
+	begun atomic.Bool
 	// heartbeatOf is the broker that lives if this is its heartbeat; zero for any
 	// other op.
 	heartbeatOf life
@@ -58,26 +61,39 @@ func newPending[T any](name string, deadline time.Time, decide func(o *office, v
 	return p
 }
 
+// commitTime is what the commit of a change may take beyond the client's deadline: what has been
+// decided in time is rather answered late than as if it had not been.
+const commitTime = 30 * time.Second
+
 // Wait returns the answer once it holds: after the commit of what was decided.
-// REQUEST_TIMED_OUT and NOT_CONTROLLER leave open whether it was. It is called
-// once.
+// The deadline is that of the decision, as in Kafka. REQUEST_TIMED_OUT and
+// NOT_CONTROLLER leave open whether there was one. It is called once.
 func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 	var none T
 	var late <-chan time.Time
-	if !p.op.deadline.IsZero() {
-		t := time.NewTimer(time.Until(p.op.deadline))
+	deadline := p.op.deadline
+	if !deadline.IsZero() {
+		t := time.NewTimer(time.Until(deadline))
 		defer t.Stop()
 		late = t.C
 	}
-	select {
-	case err := <-p.op.done:
-		if err != nil {
-			return none, err
+	for {
+		select {
+		case err := <-p.op.done:
+			if err != nil {
+				return none, err
+			}
+			return p.value, nil
+		case <-late:
+			if !p.op.atomic || !p.op.begun.Load() || deadline != p.op.deadline {
+				return none, protocol.ErrRequestTimedOut
+			}
+			deadline = deadline.Add(commitTime)
+			t := time.NewTimer(time.Until(deadline))
+			defer t.Stop()
+			late = t.C
+		case <-ctx.Done():
+			return none, ctx.Err()
 		}
-		return p.value, nil
-	case <-late:
-		return none, protocol.ErrRequestTimedOut
-	case <-ctx.Done():
-		return none, ctx.Err()
 	}
 }

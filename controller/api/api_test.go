@@ -252,6 +252,16 @@ func TestNoTimeIsTooLate(t *testing.T) {
 				t.Errorf("grow %q within %d: %+v", name, timeout, grown)
 			}
 		}
+		reassign := &kmsg.AlterPartitionAssignmentsRequest{TimeoutMillis: timeout, Topics: []kmsg.AlterPartitionAssignmentsRequestTopic{
+			{Topic: "there", Partitions: []kmsg.AlterPartitionAssignmentsRequestTopicPartition{{Replicas: []int32{1}}}},
+		}}
+		if r := do[*kmsg.AlterPartitionAssignmentsResponse](n, reassign); r.ErrorCode != late || len(r.Topics) != 1 || r.Topics[0].Partitions[0].ErrorCode != late {
+			t.Errorf("reassign within %d: %+v", timeout, r)
+		}
+		list := &kmsg.ListPartitionReassignmentsRequest{TimeoutMillis: timeout}
+		if r := do[*kmsg.ListPartitionReassignmentsResponse](n, list); r.ErrorCode != 0 {
+			t.Errorf("list reassignments within %d: %+v", timeout, r)
+		}
 		// UpdateFeatures carries a timeout that nobody looks at.
 		update := kmsg.NewPtrUpdateFeaturesRequest()
 		update.Version, update.TimeoutMillis, update.ValidateOnly = 2, timeout, true

@@ -15,13 +15,25 @@ func (h *handlers) alterPartitionReassignments(c call) answer {
 		func(code int16, message *string) *kmsg.AlterPartitionAssignmentsResponse {
 			resp := kmsg.NewPtrAlterPartitionAssignmentsResponse()
 			resp.ErrorCode, resp.ErrorMessage = code, message
+			// Kafka says it of each partition too.
+			for _, topic := range req.Topics {
+				t := kmsg.NewAlterPartitionAssignmentsResponseTopic()
+				t.Topic = topic.Topic
+				for _, partition := range topic.Partitions {
+					p := kmsg.NewAlterPartitionAssignmentsResponseTopicPartition()
+					p.Partition, p.ErrorCode, p.ErrorMessage = partition.Partition, code, message
+					t.Partitions = append(t.Partitions, p)
+				}
+				resp.Topics = append(resp.Topics, t)
+			}
 			return resp
 		})
 }
 
 func (h *handlers) listPartitionReassignments(c call) answer {
 	req := c.body.(*kmsg.ListPartitionReassignmentsRequest)
-	pending := h.Controller.ListPartitionReassignments(req, c.deadline(req.TimeoutMillis))
+	// Kafka does not look at the request's timeout.
+	pending := h.Controller.ListPartitionReassignments(req, c.received.Add(requestTimeout))
 	return func(ctx context.Context) (kmsg.Response, error) {
 		resp, err := pending.Wait(ctx)
 		if err != nil {
