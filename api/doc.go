@@ -1,5 +1,5 @@
 // Package api holds the handlers that a broker's and a controller's listeners
-// serve alike: ApiVersions and DescribeCluster.
+// serve alike: ApiVersions, DescribeCluster and DescribeAcls.
 //
 // It owns the rules of these answers and takes what differs between the two
 // kinds of listener from an Env: which image to look at, who the controller is,

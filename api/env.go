@@ -10,6 +10,8 @@ type Env struct {
 	Kind      protocol.ListenerKind
 	ClusterID string
 	NodeID    protocol.NodeID
+	// Authorizer tells whether anybody would look at ACLs (authorizer.class.name).
+	Authorizer bool
 	// Image returns the image to answer from. On a broker that is the one its
 	// replicas follow, so that a client is never sent to a leader that does not
 	// lead yet.

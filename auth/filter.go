@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -21,6 +22,10 @@ type Filter struct {
 	Operation      kmsg.ACLOperation
 	PermissionType kmsg.ACLPermissionType
 }
+
+// ErrUnknownElement closes the connection, as Kafka does: a request with an
+// element that stands for "not known" cannot even be read there.
+var ErrUnknownElement = errors.New("a request for ACLs contains unknown elements")
 
 // HasUnknown tells whether a field has the number that stands for "not known".
 func (f Filter) HasUnknown() bool {

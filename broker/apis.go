@@ -33,8 +33,9 @@ type APIConfig struct {
 
 // APIs returns what the broker's listeners serve.
 func (b *Broker) APIs(cfg APIConfig) []server.API {
+	authorizer, _ := cfg.Static("authorizer.class.name")
 	env := api.Env{
-		Kind: protocol.BrokerListener, ClusterID: b.cfg.ClusterID, NodeID: b.cfg.NodeID, Image: b.Image, KRaftVersion: cfg.KRaftVersion,
+		Kind: protocol.BrokerListener, ClusterID: b.cfg.ClusterID, NodeID: b.cfg.NodeID, Image: b.Image, KRaftVersion: cfg.KRaftVersion, Authorizer: authorizer != "",
 	}
 	admin := &brokerapi.Admin{
 		NodeID: b.cfg.NodeID, ClusterID: b.cfg.ClusterID, Image: b.Image,
@@ -43,6 +44,6 @@ func (b *Broker) APIs(cfg APIConfig) []server.API {
 			return b.applied.ExpectTopics(appear, names)
 		},
 	}
-	apis := append([]server.API{api.ApiVersions(env), api.DescribeCluster(env)}, admin.APIs()...)
+	apis := append([]server.API{api.ApiVersions(env), api.DescribeCluster(env), api.DescribeACLs(env)}, admin.APIs()...)
 	return append(append(apis, cfg.Data...), cfg.Groups...)
 }

@@ -25,7 +25,6 @@ func (a *Admin) administration() []server.API {
 		kmsg.DescribeUserSCRAMCredentials: a.describeUserScramCredentials,
 		kmsg.CreateACLs:                   a.createACLs,
 		kmsg.DeleteACLs:                   a.deleteACLs,
-		kmsg.DescribeACLs:                 a.describeACLs,
 		kmsg.CreateDelegationToken:        createDelegationToken,
 		kmsg.RenewDelegationToken:         renewDelegationToken,
 		kmsg.ExpireDelegationToken:        expireDelegationToken,

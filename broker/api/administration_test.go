@@ -10,10 +10,8 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/klamm/klamm/config"
 	"github.com/klamm/klamm/metadata/record"
 	"github.com/klamm/klamm/protocol"
-	"github.com/klamm/klamm/protocol/server"
 )
 
 // level is a process's log level.
@@ -328,30 +326,6 @@ func TestDescribeUserScramCredentials(t *testing.T) {
 		if all := strings.Join(got, " | "); all != test.want {
 			t.Errorf("%v: got %s, want %s", test.users, all, test.want)
 		}
-	}
-}
-
-func TestDescribeACLs(t *testing.T) {
-	acl := func(id byte, name, principal string) *record.AccessControlEntry {
-		return &record.AccessControlEntry{
-			ACLID: protocol.UUID{id}, ResourceType: 2, ResourceName: name, PatternType: 3, Principal: principal, Host: "*", Operation: 3, PermissionType: 3,
-		}
-	}
-	a := adminOf(t, acl(1, "x", "User:a"), acl(2, "y", "User:a"), acl(3, "x", "User:b"))
-	req := kmsg.NewPtrDescribeACLsRequest()
-	req.ResourceType, req.ResourcePatternType, req.Operation, req.PermissionType = 1, 1, 1, 1
-	resp := ask(t.Context(), a.describeACLs, req).(*kmsg.DescribeACLsResponse)
-	if got := result(resp.ErrorCode, resp.ErrorMessage); got != "SECURITY_DISABLED: No Authorizer is configured on the broker" {
-		t.Error(got)
-	}
-	a.Static = config.FromMap(map[string]string{"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"})
-	resp = ask(t.Context(), a.describeACLs, req).(*kmsg.DescribeACLsResponse)
-	if len(resp.Resources) != 2 || resp.Resources[0].ResourceName != "x" || len(resp.Resources[0].ACLs) != 2 || resp.Resources[0].ACLs[1].Principal != "User:b" {
-		t.Errorf("%+v", resp)
-	}
-	req.Operation = 0
-	if answer := a.describeACLs(t.Context(), &server.Request{Body: req}); answer.Close == nil {
-		t.Error("a request with what is unknown does not close the connection")
 	}
 }
 
