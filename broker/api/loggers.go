@@ -17,8 +17,8 @@ type LogLevel interface {
 	SetLevel(level zerolog.Level)
 }
 
-// processLevel is zerolog's level of the process. It can make loggers quieter
-// than they were made, not louder.
+// processLevel is zerolog's level of the process. A logger that was made for a
+// level of its own gets no louder by it.
 type processLevel struct{}
 
 func (processLevel) Level() zerolog.Level         { return zerolog.GlobalLevel() }

@@ -152,7 +152,10 @@ func newLogger(out io.Writer, level, format string) (zerolog.Logger, error) {
 	default:
 		return zerolog.Nop(), usagef("--log-format %q: valid is json, text or auto", format)
 	}
-	return zerolog.New(out).Level(parsed).With().Timestamp().Logger(), nil
+	// The process's level, not this logger's: it can be set anew at run time, to a
+	// louder one too (BROKER_LOGGER).
+	zerolog.SetGlobalLevel(parsed)
+	return zerolog.New(out).With().Timestamp().Logger(), nil
 }
 
 func textWriter(out io.Writer) io.Writer {

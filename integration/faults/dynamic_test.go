@@ -5,6 +5,7 @@ package faults
 import (
 	"bytes"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -170,5 +171,44 @@ func TestConnectionLimitsChange(t *testing.T) {
 			resetBroker(c, name, pairs[0])
 			eventually(t, pairs[0]+" is gone", answered)
 		}
+	}
+
+	// What was set counts from the start on, next time.
+	alterBroker(c, "", "max.connections", "2")
+	n.restart(t, syscall.SIGKILL)
+	c = dial(t, n.broker)
+	eventually(t, "a second connection", answered)
+	dial(t, n.broker)
+	eventually(t, "no third connection", func() bool { return !answered() })
+}
+
+// TestLogLevelChanges: the level of the broker's logger is set while it runs, to a
+// louder one too.
+func TestLogLevelChanges(t *testing.T) {
+	t.Parallel()
+	n := ownNode(t)
+	c := dial(t, n.broker)
+	logged := func(level string) int {
+		text, err := os.ReadFile(n.logPath())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(string(text), `"level":"`+level+`"`)
+	}
+	if logged("debug") > 0 {
+		t.Fatal("debug lines by default")
+	}
+	level := func(to string) {
+		t.Helper()
+		wantCode(t, to, incrementalAlter(c, kmsg.ConfigResourceTypeBrokerLogger, "1", op{"root", set, &to}), protocol.None)
+	}
+	level("DEBUG")
+	createTopic(c)
+	eventually(t, "debug lines", func() bool { return logged("debug") > 0 })
+	level("ERROR")
+	before := logged("info") + logged("debug")
+	createTopic(c)
+	if after := logged("info") + logged("debug"); after != before {
+		t.Errorf("%d more lines at ERROR", after-before)
 	}
 }
