@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -149,6 +150,7 @@ func TestKafkaDirectory(t *testing.T) {
 	for range 2 { // the second start finds Raft's own store
 		n.start()
 		same(t, was, findings(n))
+		inspectDirectory(t, n) // of a running node
 		n.stop()
 	}
 	inspectDirectory(t, n)
@@ -188,7 +190,7 @@ func inspectDirectory(t *testing.T, n *node) {
 	if err != nil || len(checkpoints) < 2 {
 		t.Fatalf("checkpoints %v, %v", checkpoints, err)
 	}
-	for _, path := range []string{n.data(), n.metadata(), n.metadata(firstSegment), checkpoints[1]} {
+	for _, path := range []string{n.data(), n.metadata(), n.metadata(firstSegment), checkpoints[len(checkpoints)-1]} {
 		want(show(path), "metadata.version: 33")
 		want(run(t, binary, "metadata", "dump", path), "TOPIC_RECORD")
 		for line := range strings.Lines(run(t, binary, "metadata", "dump", "--json", path)) {
@@ -200,6 +202,12 @@ func inspectDirectory(t *testing.T, n *node) {
 	if out, err := exec.Command(binary, "metadata", "show", "--at", "20", n.metadata(firstSegment), "topics/none").CombinedOutput(); err == nil {
 		t.Errorf("at offset 20 there is a topic that came later: %s", out)
 	}
+	yesterday := time.Now().Add(-24 * time.Hour).UTC().Format(time.RFC3339)
+	if out, err := exec.Command(binary, "metadata", "show", "--at", yesterday, n.metadata(firstSegment)).CombinedOutput(); err == nil {
+		t.Errorf("yesterday there was something: %s", out)
+	}
+	now := time.Now().UTC().Add(time.Minute).Format(time.RFC3339)
+	want(show("--at", now, n.data(), "topics/none/partitions/0"), "leaderEpoch: ")
 	want(run(t, binary, "metadata", "diff", n.metadata(firstSegment)+"@40", n.data()), "+/topics/none/topicId: ", "+/scram/SCRAM-SHA-512/dan")
 	want(run(t, binary, "log", "dump", n.data("zstd-0")), "compresscodec: zstd", "isvalid: true")
 	want(run(t, binary, "log", "dump", "--records", n.data("gzip-0", firstSegment)), "first of gzip")
