@@ -1,5 +1,5 @@
 # Go and make are all that `make run` needs; `make test` wants a C compiler for
-# the race detector, `make integration` kcat, Java, Maven, Python and Node.js.
+# the race detector, `make integration` kcat, a JDK, Maven, Python and Node.js.
 GO ?= go
 BIN := bin/klamm
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)

@@ -27,8 +27,9 @@ const clusterID = "aGFybmVzcy1vZi1jbGllbnRz"
 // Node is one combined node, controller and broker, and the directory that
 // outlives its process. One goroutine at a time may call its methods.
 type Node struct {
-	// Address is that of the broker's listener.
-	Address string
+	// Address is that of the broker's listener, Controller that of the
+	// controller's.
+	Address, Controller string
 
 	t       *testing.T
 	dir     string // holds server.properties, data and log
@@ -43,16 +44,15 @@ type Node struct {
 func Start(t *testing.T, settings ...string) *Node {
 	t.Helper()
 	ports := freePorts(t, 2)
-	n := &Node{t: t, dir: t.TempDir(), Address: "localhost:" + ports[0]}
-	controller := "localhost:" + ports[1]
+	n := &Node{t: t, dir: t.TempDir(), Address: "localhost:" + ports[0], Controller: "localhost:" + ports[1]}
 	config := filepath.Join(n.dir, "server.properties")
 	lines := append([]string{
 		"process.roles=broker,controller",
 		"node.id=1",
-		"controller.quorum.voters=1@" + controller,
-		"listeners=PLAINTEXT://" + n.Address + ",CONTROLLER://" + controller,
+		"controller.quorum.voters=1@" + n.Controller,
+		"listeners=PLAINTEXT://" + n.Address + ",CONTROLLER://" + n.Controller,
 		"controller.listener.names=CONTROLLER",
-		"log.dirs=" + filepath.Join(n.dir, "data"),
+		"log.dirs=" + n.Data(),
 		"offsets.topic.replication.factor=1",
 		"transaction.state.log.replication.factor=1",
 		"transaction.state.log.min.isr=1",
@@ -167,6 +167,9 @@ func (n *Node) end(s syscall.Signal) {
 		<-n.done
 	}
 }
+
+// Data is the directory in which the node's logs are.
+func (n *Node) Data() string { return filepath.Join(n.dir, "data") }
 
 func (n *Node) logPath() string { return filepath.Join(n.dir, "log") }
 

@@ -1,0 +1,84 @@
+//go:build integration
+
+package tools
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// The ports stand in tables, so their names are as wide as they are.
+const brokerPort, controllerPort = "BPORT", "CPORT"
+
+// variable is what differs from run to run, and what it is replaced by. The
+// order matters.
+var variable = []struct {
+	pattern *regexp.Regexp
+	text    string
+}{
+	// Frames of stack traces, and what the logger puts in front of a line.
+	{regexp.MustCompile(`(?m)^\t(at .*|\.\.\. \d+ more)\n`), ""},
+	{regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d\.\d{3} (WARN|ERROR) `), "$1 "},
+	{regexp.MustCompile(`\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`), "UUID"},
+	{regexp.MustCompile(`(TopicId: |"directoryId": "|"topicId":")[0-9A-Za-z_-]{22}`), "${1}ID"},
+	{regexp.MustCompile(`(?m)^(\d+ *\t?)[0-9A-Za-z_-]{22}\b`), "${1}DIRECTORYID           "},
+	{regexp.MustCompile(`\b1\d{12}\b`), "TIMESTAMP"},
+	{regexp.MustCompile(`\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.:]\d{3}Z?`), "TIMESTAMP"},
+	{regexp.MustCompile(`\bcorrelation id \d+`), "correlation id N"},
+	{regexp.MustCompile(`\b(adminclient|producer|consumer)-\d+`), "$1-N"},
+	{regexp.MustCompile(`\b(tries=|after )\d+( attempt)?`), "${1}N$2"},
+	{regexp.MustCompile(`\bEpoch: \d+`), "Epoch: N"},
+	{regexp.MustCompile(`("avg_throughput":)[0-9.E]+`), "${1}N"},
+	{regexp.MustCompile(`\bcrc: \d+`), "crc: CRC"},
+}
+
+// normal is a result as it stands in a test file, with the lines of each
+// stream in order if the tool does not give them one.
+func (s *session) normal(res result, sorted bool) string {
+	out, errOut := s.replace(res.out), s.replace(res.errOut)
+	if sorted {
+		out, errOut = sortLines(out), sortLines(errOut)
+	}
+	if errOut != "" {
+		out += "-- standard error\n" + errOut
+	}
+	if res.code != 0 {
+		out += fmt.Sprintf("-- exit code %d\n", res.code)
+	}
+	return out
+}
+
+func (s *session) replace(text string) string {
+	if text == "" {
+		return ""
+	}
+	port := func(address string) string { return strings.TrimPrefix(address, "localhost:") }
+	text = strings.NewReplacer(s.node.Data(), "DATA", s.tmp, "TMP", port(s.node.Address), brokerPort, port(s.node.Controller), controllerPort).Replace(text)
+	if !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	for _, v := range variable {
+		text = v.pattern.ReplaceAllString(text, v.text)
+	}
+	// Blanks at ends of lines would be lost on their way through editors.
+	return trailing.ReplaceAllString(text, "·\n")
+}
+
+var (
+	trailing = regexp.MustCompile(`[ \t]+\n`)
+	number   = regexp.MustCompile(`-?\d+(\.\d+)?`)
+	blanks   = regexp.MustCompile(`[ \t]+`)
+)
+
+func sortLines(text string) string {
+	lines := strings.SplitAfter(text, "\n")
+	slices.Sort(lines)
+	return strings.Join(lines, "")
+}
+
+// shape is what is left of a text without its numbers and widths.
+func shape(text string) string {
+	return blanks.ReplaceAllString(number.ReplaceAllString(text, "#"), " ")
+}

@@ -1,0 +1,324 @@
+//go:build integration
+
+package tools
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/klamm/klamm/integration/harness"
+)
+
+// reasons are why klamm does not print what Kafka prints, by the names that
+// the test files use.
+var reasons = map[string]string{
+	"transactions": "transactions are not served yet",
+	"groups":       "groups of the newer protocols (KIP-848, share, streams) are not served yet",
+	"voters":       "the voters of a cluster stay where they are so far",
+	"controllers":  "DescribeConfigs is answered by brokers only so far",
+	"apis":         "only the APIs that are served are advertised",
+}
+
+// patience bounds every wait; nothing takes nearly as long unless it is stuck.
+const patience = 40 * time.Second
+
+// java is the JVM that the tests share; TestMain ends it.
+var java *runner
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if rewrite := flag.Lookup("rewrite"); rewrite.Value.String() == "true" && !onKafka() {
+		fmt.Fprintln(os.Stderr, "what klamm prints is not what to record: set KLAMM_NODE=kafka")
+		os.Exit(2)
+	}
+	code := m.Run()
+	if java != nil {
+		java.close()
+	}
+	os.Exit(code)
+}
+
+func onKafka() bool { return os.Getenv("KLAMM_NODE") == "kafka" }
+
+// TestTools runs the files of testdata. A directive has command lines and the
+// standard input of the last one below it:
+//
+//	node             settings of the node, first in its file, where it needs some
+//	file name=F      writes $TMP/F
+//	run              runs the tools to their ends; with
+//	  until=REGEXP   …again until the output matches (what it waits for must come by itself)
+//	  sorted         …with the lines in order, if the tool gives them none
+//	  shape          …with numbers and widths left out
+//	  only=REGEXP    …with those lines of the output that match
+//	  differs=REASON …where klamm differs for that reason
+//	start name=N     starts a tool in the background
+//	end name=N       ends it as SIGTERM does, unless it has ended, and gives its output
+//	stop             stops the node in order
+func TestTools(t *testing.T) {
+	harness.Need(t, "javac", "apt-get install default-jdk-headless")
+	var err error
+	if java, err = newRunner(harness.KafkaTools(t)); err != nil {
+		t.Fatal(err)
+	}
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		s := &session{t: t, tmp: t.TempDir(), background: make(map[string]call)}
+		datadriven.RunTest(t, path, s.directive)
+		for _, difference := range s.differences {
+			t.Error(difference)
+		}
+		for name := range s.background {
+			if _, err := s.end(name); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// session is the run of a file.
+type session struct {
+	t          *testing.T
+	tmp        string // for the files that it writes
+	node       *harness.Node
+	background map[string]call
+	// differences are told at the end of a file: a failure would end it.
+	differences []string
+}
+
+type call struct {
+	id   int32
+	wait <-chan result
+}
+
+func (s *session) directive(t *testing.T, d *datadriven.TestData) string {
+	t.Helper()
+	out, err := s.do(d)
+	if err != nil {
+		d.Fatalf(t, "%v", err)
+	}
+	if onKafka() || out == d.Expected && !d.HasArg("differs") {
+		return out
+	}
+	if !d.HasArg("differs") {
+		s.differences = append(s.differences, fmt.Sprintf("%s: %s\nklamm:\n%s\nKafka:\n%s", d.Pos, d.Input, out, d.Expected))
+	} else if out == d.Expected {
+		s.differences = append(s.differences, fmt.Sprintf("%s: %s\nis no different on klamm any more", d.Pos, d.Input))
+	}
+	return d.Expected
+}
+
+func (s *session) do(d *datadriven.TestData) (string, error) {
+	if s.node == nil {
+		settings := []string{"offsets.topic.num.partitions=4", "group.initial.rebalance.delay.ms=0"}
+		if d.Cmd == "node" {
+			settings = append(settings, strings.Split(d.Input, "\n")...)
+		}
+		s.node = harness.Start(s.t, settings...)
+	}
+	switch d.Cmd {
+	case "node":
+		return "", nil
+	case "file":
+		var name string
+		d.ScanArgs(s.t, "name", &name)
+		return "", os.WriteFile(filepath.Join(s.tmp, name), []byte(s.expand(d.Input)+"\n"), 0o644)
+	case "run":
+		return s.run(d)
+	case "start":
+		var name string
+		d.ScanArgs(s.t, "name", &name)
+		var err error
+		s.background[name], err = s.call(d.Input)
+		return "", err
+	case "end":
+		var name string
+		d.ScanArgs(s.t, "name", &name)
+		res, err := s.end(name)
+		return s.show(d, res), err
+	case "stop":
+		s.node.Stop()
+		return "", nil
+	default:
+		return "", fmt.Errorf("no directive %q", d.Cmd)
+	}
+}
+
+// expand fills in what is of this run.
+func (s *session) expand(text string) string {
+	return strings.NewReplacer("$BROKER", s.node.Address, "$CONTROLLER", s.node.Controller, "$DATA", s.node.Data(), "$TMP", s.tmp).Replace(text)
+}
+
+// call starts the tool of one command line.
+func (s *session) call(text string) (call, error) {
+	line, input, _ := strings.Cut(text, "\n")
+	words, err := split(s.expand(line))
+	if err != nil {
+		return call{}, err
+	}
+	tool, args := words[0], words[1:]
+	if tool != "dump-log" && !slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--bootstrap-") }) {
+		switch bootstrap := []string{"--bootstrap-server", s.node.Address}; tool {
+		case "cluster":
+			args = append(args, bootstrap...) // an option of its subcommands
+		default:
+			args = append(bootstrap, args...)
+		}
+	}
+	var stdin strings.Builder
+	for line := range strings.Lines(input) {
+		stdin.WriteString(strings.TrimPrefix(strings.TrimSuffix(line, "\n"), "< ") + "\n")
+	}
+	id, wait, err := java.start(tool, args, stdin.String())
+	return call{id: id, wait: wait}, err
+}
+
+func (c call) result() (result, error) {
+	select {
+	case res, ok := <-c.wait:
+		if !ok {
+			return res, errors.New("the JVM has ended")
+		}
+		return res, nil
+	case <-time.After(patience):
+	}
+	err := errors.New("the tool does not end")
+	if java.interrupt(c.id) == nil {
+		select {
+		case res := <-c.wait:
+			err = fmt.Errorf("%w; so far:\n%s%s", err, res.out, res.errOut)
+		case <-time.After(patience):
+		}
+	}
+	return result{}, err
+}
+
+func (s *session) end(name string) (result, error) {
+	c, ok := s.background[name]
+	if !ok {
+		return result{}, fmt.Errorf("nothing runs under the name %q", name)
+	}
+	delete(s.background, name)
+	if err := java.interrupt(c.id); err != nil {
+		return result{}, err
+	}
+	return c.result()
+}
+
+// run runs the command lines of a directive one after another.
+func (s *session) run(d *datadriven.TestData) (string, error) {
+	if d.HasArg("differs") {
+		var reason string
+		d.ScanArgs(s.t, "differs", &reason)
+		if reasons[reason] == "" {
+			return "", fmt.Errorf("no reason %q", reason)
+		}
+	}
+	var until *regexp.Regexp
+	if d.HasArg("until") {
+		var err error
+		if until, err = pattern(s.t, d, "until"); err != nil {
+			return "", err
+		}
+	}
+	commands := strings.Split(strings.ReplaceAll(d.Input, "\n<", "\x00<"), "\n")
+	var all strings.Builder
+	for _, command := range commands {
+		command = strings.ReplaceAll(command, "\x00", "\n")
+		var out string
+		for deadline := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+			start := time.Now()
+			c, err := s.call(command)
+			if err != nil {
+				return "", err
+			}
+			res, err := c.result()
+			if err != nil {
+				return "", fmt.Errorf("%s: %w", command, err)
+			}
+			if took := time.Since(start); took > 2*time.Second {
+				s.t.Logf("%s took %v", command, took)
+			}
+			out = s.show(d, res)
+			if until == nil || until.MatchString(out) {
+				break
+			}
+			if time.Now().After(deadline) {
+				return "", fmt.Errorf("%s: never printed %s, at last\n%s", command, until, out)
+			}
+		}
+		if len(commands) > 1 {
+			line, _, _ := strings.Cut(command, "\n")
+			fmt.Fprintf(&all, "$ %s\n", line)
+		}
+		all.WriteString(out)
+	}
+	return all.String(), nil
+}
+
+func pattern(t *testing.T, d *datadriven.TestData, name string) (*regexp.Regexp, error) {
+	var text string
+	d.ScanArgs(t, name, &text)
+	return regexp.Compile(text)
+}
+
+// show prints a result as the arguments of the directive want it.
+func (s *session) show(d *datadriven.TestData, res result) string {
+	out := s.normal(res, d.HasArg("sorted"))
+	if d.HasArg("shape") {
+		out = shape(out)
+	}
+	if d.HasArg("only") {
+		only, err := pattern(s.t, d, "only")
+		if err != nil {
+			return err.Error()
+		}
+		lines := strings.SplitAfter(out, "\n")
+		out = strings.Join(slices.DeleteFunc(lines, func(line string) bool { return !only.MatchString(line) }), "")
+	}
+	return out
+}
+
+// split takes a command line apart as a shell does: at blanks that are not in
+// quotes.
+func split(line string) ([]string, error) {
+	var words []string
+	var word strings.Builder
+	var quote rune
+	inside := false
+	for _, c := range line {
+		switch {
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote == 0 && (c == '\'' || c == '"'):
+			quote, inside = c, true
+		case quote == 0 && c == ' ':
+			if inside {
+				words = append(words, word.String())
+			}
+			word.Reset()
+			inside = false
+		default:
+			word.WriteRune(c)
+			inside = true
+		}
+	}
+	if quote != 0 {
+		return nil, fmt.Errorf("no end of %c in %s", quote, line)
+	}
+	if inside {
+		words = append(words, word.String())
+	}
+	if len(words) == 0 {
+		return nil, errors.New("no command")
+	}
+	return words, nil
+}
