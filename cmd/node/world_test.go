@@ -64,7 +64,7 @@ func startWorld(t testing.TB, settings ...string) *world {
 	check(t, storage.Format(vfs.OS(), dir, meta, time.Now()))
 
 	ctx, cancel := context.WithCancel(context.Background())
-	go func() { w.ended <- Run(ctx, cfg, zerolog.New(w).Level(zerolog.ErrorLevel)) }()
+	go func() { w.ended <- Run(ctx, cfg, "", zerolog.New(w).Level(zerolog.ErrorLevel)) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-w.ended; err != nil {
