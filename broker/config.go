@@ -32,8 +32,6 @@ type Config struct {
 	Endpoints []record.Endpoint
 	// LogDirs are the ids of the log directories that work.
 	LogDirs []protocol.UUID
-	// CordonedLogDirs are those that get no new replicas (cordoned.log.dirs).
-	CordonedLogDirs []protocol.UUID
 	// PreviousEpoch is the broker epoch in the clean-shutdown marks, −1 where
 	// the last stop was unclean or there was none. With −1 the controller takes
 	// the broker out of every ISR before it lets it in.

@@ -121,10 +121,9 @@ func (h *heart) beat(ctx context.Context) time.Duration {
 	req.BrokerID, req.BrokerEpoch = int32(h.cfg.NodeID), int64(h.epoch)
 	req.CurrentMetadataOffset = h.offset()
 	req.WantFence, req.WantShutdown = !unfence, shutdown
-	req.CordonedLogDirs = [][16]byte{} // null would say that they are not known yet
-	for _, id := range h.cfg.CordonedLogDirs {
-		req.CordonedLogDirs = append(req.CordonedLogDirs, id)
-	}
+	// None is cordoned, as cordoned.log.dirs has no effect here yet; null would say
+	// that it is not known.
+	req.CordonedLogDirs = [][16]byte{}
 
 	attempt, cancel := context.WithTimeout(ctx, h.cfg.SessionTimeout)
 	resp, err := h.cfg.Controller.Do(attempt, req)
