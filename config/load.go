@@ -218,7 +218,15 @@ func (r *reader) config() *Config {
 		FetchSessions:       int(r.long("max.incremental.fetch.session.cache.slots")),
 		FetchMaxBytes:       r.int32("fetch.max.bytes"),
 		RequestTimeout:      r.positiveMs("request.timeout.ms"),
-		ReplicaLagTime:      r.positiveMs("replica.lag.time.max.ms"),
+	}
+	c.Replicas = Replicas{
+		LagTime:       r.positiveMs("replica.lag.time.max.ms"),
+		Fetchers:      int(r.long("num.replica.fetchers")),
+		FetchWait:     r.ms("replica.fetch.wait.max.ms"),
+		FetchMinBytes: r.int32("replica.fetch.min.bytes"),
+		FetchBytes:    r.int32("replica.fetch.max.bytes"),
+		ResponseBytes: r.int32("replica.fetch.response.max.bytes"),
+		FetchBackoff:  r.ms("replica.fetch.backoff.ms"),
 	}
 	c.Groups = r.groups()
 	c.Network = r.network()

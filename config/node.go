@@ -20,6 +20,7 @@ type Config struct {
 	Topics     Topics
 	Controller Controller
 	Broker     Broker
+	Replicas   Replicas
 	Groups     Groups
 	Network    Network
 	Storage    Storage
@@ -137,9 +138,28 @@ type Broker struct {
 	FetchMaxBytes int32
 	// RequestTimeout (request.timeout.ms) bounds a request to a peer. Default 30 s.
 	RequestTimeout time.Duration
-	// ReplicaLagTime (replica.lag.time.max.ms): a follower that has not been
-	// caught up for so long leaves the ISR. Default 30 s.
-	ReplicaLagTime time.Duration
+}
+
+// Replicas is how partitions are kept the same on several brokers.
+type Replicas struct {
+	// LagTime (replica.lag.time.max.ms): a follower that has not been caught up
+	// for so long leaves the ISR. Shorter lets acks=all go on sooner without a
+	// slow follower, and keeps less of them. Default 30 s.
+	LagTime time.Duration
+	// Fetchers (num.replica.fetchers) is how many pull from one broker. Default 1.
+	Fetchers int
+	// FetchWait and FetchMinBytes (replica.fetch.wait.max.ms,
+	// replica.fetch.min.bytes): for how long, and for how much, a leader holds a
+	// follower's fetch. Defaults 500 ms and 1.
+	FetchWait     time.Duration
+	FetchMinBytes int32
+	// FetchBytes and ResponseBytes (replica.fetch.max.bytes,
+	// replica.fetch.response.max.bytes) bound what a fetch brings of a partition,
+	// and in all; the first batch comes whole even so. Defaults 1 MiB and 10 MiB.
+	FetchBytes, ResponseBytes int32
+	// FetchBackoff (replica.fetch.backoff.ms) is the rest after a failure.
+	// Default 1 s.
+	FetchBackoff time.Duration
 }
 
 // Groups are what the coordinators of groups go by.

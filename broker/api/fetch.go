@@ -74,7 +74,9 @@ type fetchRun struct {
 	maxBytes int
 	byID     bool
 	replica  protocol.NodeID // NoNode for a consumer
-	follower bool
+	// replicaEpoch is the broker epoch of that replica, −1 where it does not tell.
+	replicaEpoch protocol.BrokerEpoch
+	follower     bool
 
 	readCommitted bool
 
@@ -148,10 +150,11 @@ func (h *Fetch) newRun(body *kmsg.FetchRequest, req *server.Request) *fetchRun {
 		maxBytes:      int(min(body.MaxBytes, h.cfg.MaxBytes)),
 		byID:          body.Version >= 13,
 		replica:       protocol.NodeID(body.ReplicaID),
+		replicaEpoch:  -1,
 		readCommitted: body.IsolationLevel == 1,
 	}
 	if body.Version >= 15 {
-		run.replica = protocol.NodeID(body.ReplicaState.ID)
+		run.replica, run.replicaEpoch = protocol.NodeID(body.ReplicaState.ID), protocol.BrokerEpoch(body.ReplicaState.Epoch)
 	}
 	run.follower = run.replica >= 0
 	run.minBytes = min(int(body.MinBytes), run.maxBytes)
@@ -253,7 +256,7 @@ func resolveFetchTopic(img *metadata.Image, it *fetchItem, byID bool) (*metadata
 
 // read reads all partitions and reports whether the answer should leave at once:
 // it has enough bytes, nothing was asked for, or there is news that does not wait
-// (an error, a diverging log).
+// (an error, a diverging log, a high watermark that a replica does not know).
 func (run *fetchRun) read() bool {
 	left, ready, news := run.maxBytes, 0, len(run.items) == 0
 	for i := range run.items {
@@ -266,7 +269,7 @@ func (run *fetchRun) read() bool {
 		run.readItem(it, left, ready == 0)
 		ready += it.size
 		left = max(0, left-it.size)
-		if it.err != nil || it.fetched.Diverges {
+		if it.err != nil || it.fetched.Diverges || run.follower && it.fetched.HighWatermark > it.want.highWatermark {
 			news = true
 		}
 	}
@@ -297,6 +300,7 @@ func (run *fetchRun) request(it *fetchItem, left int, minOneBatch bool) replica.
 		MinOneBatch:        minOneBatch,
 		ReadCommitted:      run.readCommitted,
 		Replica:            run.replica,
+		ReplicaEpoch:       run.replicaEpoch,
 		CurrentLeaderEpoch: it.want.currentLeaderEpoch,
 		LastFetchedEpoch:   it.want.lastFetchedEpoch,
 		LogStartOffset:     it.want.logStartOffset,

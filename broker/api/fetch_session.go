@@ -41,6 +41,7 @@ type fetchWant struct {
 	currentLeaderEpoch protocol.LeaderEpoch
 	lastFetchedEpoch   protocol.LeaderEpoch
 	logStartOffset     int64 // of the fetching replica
+	highWatermark      int64 // that it knows, replica.Never where it does not tell (KIP-1166)
 }
 
 // fetchSession is what a client does not have to say again with every fetch.
@@ -321,5 +322,6 @@ func fetchWantOf(p *kmsg.FetchRequestTopicPartition) fetchWant {
 		currentLeaderEpoch: protocol.LeaderEpoch(p.CurrentLeaderEpoch),
 		lastFetchedEpoch:   protocol.LeaderEpoch(p.LastFetchedEpoch),
 		logStartOffset:     p.LogStartOffset,
+		highWatermark:      p.HighWatermark,
 	}
 }

@@ -39,6 +39,48 @@ func (l *fakeLog) AppendAsLeader(batches []byte, epoch protocol.LeaderEpoch, _ s
 	return storage.AppendResult{FirstOffset: first, LastOffset: l.leo - 1, LogStartOffset: l.start, FlushDue: l.flushDue}, nil
 }
 
+func (l *fakeLog) AppendAsFollower(batches []byte) (storage.AppendResult, error) {
+	if l.failAppend != nil {
+		return storage.AppendResult{}, l.failAppend
+	}
+	first := l.leo
+	for len(batches) > 0 {
+		b, rest, err := batch.Next(batches)
+		if err != nil {
+			return storage.AppendResult{}, err
+		}
+		epoch := protocol.LeaderEpoch(b.LeaderEpoch())
+		if n := len(l.epochs); n == 0 || l.epochs[n-1] < epoch {
+			l.AssignEpoch(epoch, b.BaseOffset())
+		}
+		l.leo, batches = b.NextOffset(), rest
+	}
+	return storage.AppendResult{FirstOffset: first, LastOffset: l.leo - 1}, nil
+}
+
+func (l *fakeLog) TruncateTo(offset int64) error {
+	if l.failAppend != nil {
+		return l.failAppend
+	}
+	l.leo = min(l.leo, offset)
+	for n := len(l.epochs); n > 0 && l.starts[n-1] >= offset; n = len(l.epochs) {
+		l.epochs, l.starts = l.epochs[:n-1], l.starts[:n-1]
+	}
+	return nil
+}
+
+func (l *fakeLog) TruncateFullyAndStartAt(offset int64) error {
+	l.start, l.leo, l.epochs, l.starts = offset, offset, nil, nil
+	return nil
+}
+
+func (l *fakeLog) LatestEpoch() (protocol.LeaderEpoch, bool) {
+	if len(l.epochs) == 0 {
+		return 0, false
+	}
+	return l.epochs[len(l.epochs)-1], true
+}
+
 func (l *fakeLog) Read(int64, int, int64, bool) (*storage.Slice, error) {
 	l.reads++
 	return &storage.Slice{}, nil
@@ -128,7 +170,19 @@ func registration(leader protocol.NodeID, epoch protocol.LeaderEpoch, replicas .
 
 // leading returns a partition that broker 1 leads under epoch 0.
 func leading(log *fakeLog, config TopicConfig, replicas ...protocol.NodeID) *Partition {
-	p := newPartition(protocol.TopicPartition{Topic: "t"}, protocol.UUID{1}, 1, &config)
+	p := newPartition(protocol.TopicPartition{Topic: "t"}, protocol.UUID{1}, 1, &config, &told{})
 	p.become(registration(1, 0, replicas...), actionLead, log, 0)
 	return p
 }
+
+// told keeps what a partition tells of itself.
+type told struct {
+	looks     int
+	cut, lose []int64 // offsets
+}
+
+func (t *told) inSyncChanges(*Partition) { t.looks++ }
+
+func (t *told) truncated(_ protocol.TopicPartition, offset, _ int64) { t.cut = append(t.cut, offset) }
+
+func (t *told) lost(_ protocol.TopicPartition, offset, _ int64) { t.lose = append(t.lose, offset) }

@@ -2,6 +2,8 @@ package replica
 
 import (
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/storage"
@@ -15,8 +17,10 @@ type FetchRequest struct {
 	MinOneBatch bool
 	// ReadCommitted stops at the last stable offset instead of the high watermark.
 	ReadCommitted bool
-	// Replica is the broker that fetches; NoNode for a consumer.
-	Replica protocol.NodeID
+	// Replica is the broker that fetches; NoNode for a consumer. ReplicaEpoch is
+	// its broker epoch, −1 where it does not tell it.
+	Replica      protocol.NodeID
+	ReplicaEpoch protocol.BrokerEpoch
 	// LogStartOffset is where that replica's own log starts; −1 for a consumer.
 	LogStartOffset int64
 	// CurrentLeaderEpoch is the leader epoch that the fetcher believes in, −1 for
@@ -98,31 +102,42 @@ func (p *Partition) Fetch(req FetchRequest) (Fetched, error) {
 		}
 	}
 	if req.Replica >= 0 {
-		p.followerReached(req, out.LeaderEpoch)
+		out.HighWatermark = max(out.HighWatermark, p.followerReached(req, out.LeaderEpoch, leo))
 	}
 	return out, nil
 }
 
 // followerReached takes over how far another replica's log reaches: what it
-// fetches next it does not have, and everything before it has.
-func (p *Partition) followerReached(req FetchRequest, epoch protocol.LeaderEpoch) {
+// fetches next it does not have, and everything before it has. It returns the
+// high watermark, which that may have moved.
+func (p *Partition) followerReached(req FetchRequest, epoch protocol.LeaderEpoch, leo int64) int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.role != roleLeader || p.leaderEpoch != epoch {
-		return // it fetched from an earlier leadership
+		return -1 // it fetched from an earlier leadership
 	}
 	for i := range p.followers {
 		f := &p.followers[i]
 		if f.id != req.Replica {
 			continue
 		}
-		f.leo = req.Offset
+		f.reached(req.Offset, leo, req.ReplicaEpoch, time.Now())
 		p.advanceLocked()
+		p.comesInLocked(f)
 		if f.start != req.LogStartOffset {
 			f.start = req.LogStartOffset
 			p.waiters.wakeDeletions(p.lowWatermarkLocked())
 		}
-		return
+		break
+	}
+	return p.highWatermark
+}
+
+// comesInLocked has the ISR looked at where a follower outside of it may have
+// caught up.
+func (p *Partition) comesInLocked(f *follower) {
+	if p.inSync.proposed == nil && f.leo >= p.highWatermark && f.leo >= p.epochStart && !slices.Contains(p.inSync.committed, f.id) {
+		p.events.inSyncChanges(p)
 	}
 }
 

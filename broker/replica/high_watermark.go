@@ -1,6 +1,10 @@
 package replica
 
-import "github.com/klamm/klamm/protocol"
+import (
+	"time"
+
+	"github.com/klamm/klamm/protocol"
+)
 
 // unknownLEO stands for the LEO of a follower that has not fetched under this
 // leader epoch yet. It is below every offset, so the high watermark waits for it.
@@ -12,6 +16,27 @@ type follower struct {
 	leo int64 // unknownLEO until its first fetch under this leader epoch
 	// start is its log start, 0 until it has told it.
 	start int64
+	// epoch is its broker's as its last fetch told it, −1 where it did not
+	// (KIP-903).
+	epoch protocol.BrokerEpoch
+	// caughtUp is when it last had everything that the leader had at the time of
+	// a fetch. A fetch asks for what there is; having caught up with it shows at
+	// the next one: so fetched is when it fetched last, and fetchedEnd the
+	// leader's LEO then.
+	caughtUp, fetched time.Time
+	fetchedEnd        int64
+}
+
+// reached takes over what a fetch says of the follower.
+func (f *follower) reached(offset, leaderLEO int64, epoch protocol.BrokerEpoch, now time.Time) {
+	switch {
+	case offset >= leaderLEO:
+		f.caughtUp = now
+	case offset >= f.fetchedEnd && f.fetched.After(f.caughtUp):
+		f.caughtUp = f.fetched
+	}
+	f.leo, f.epoch = offset, epoch
+	f.fetched, f.fetchedEnd = now, leaderLEO
 }
 
 // watermarkInput is everything that the high watermark depends on.

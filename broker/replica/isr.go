@@ -2,6 +2,7 @@ package replica
 
 import (
 	"slices"
+	"time"
 
 	"github.com/klamm/klamm/protocol"
 )
@@ -11,9 +12,12 @@ import (
 type inSyncState struct {
 	// committed is the ISR as the last image has it.
 	committed []protocol.NodeID
-	// proposed is the ISR of the AlterPartition that has not been answered yet;
-	// nil where none is out.
+	// proposed is the ISR that the controller was asked for and that no image
+	// has shown yet; nil where none is.
 	proposed []protocol.NodeID
+	// epochs are the brokers' of proposed when it was made: a later life of one
+	// shall not come in by it.
+	epochs []protocol.BrokerEpoch
 }
 
 // inMaximal tells whether a replica is in the MaximalISR: committed or proposed
@@ -40,4 +44,49 @@ func (s inSyncState) maximalSize() int {
 // is above its replication factor could not be written at all.
 func effectiveMinInSync(configured, replicas int) int {
 	return max(1, min(configured, replicas))
+}
+
+// isrInput is everything that the ISR depends on.
+type isrInput struct {
+	local     protocol.NodeID
+	committed []protocol.NodeID
+	followers []follower
+	// highWatermark and epochStart are what a follower must have reached to come
+	// in: with less, it could be elected without a committed record, or without
+	// having cut off what an earlier leader left it. leo is the leader's.
+	highWatermark, epochStart, leo int64
+	now                            time.Time
+	maxLag                         time.Duration
+	// lives tells a broker's epoch; ok is false for one that may not come in.
+	lives func(protocol.NodeID) (epoch protocol.BrokerEpoch, ok bool)
+}
+
+// nextISR returns the ISR that the leader wants: those who are in it, but for
+// who has not been caught up for too long, and then who has caught up since.
+func nextISR(in isrInput) []protocol.NodeID {
+	isr := make([]protocol.NodeID, 0, len(in.committed)+1)
+	for _, id := range in.committed {
+		i := slices.IndexFunc(in.followers, func(f follower) bool { return f.id == id })
+		if id == in.local || i >= 0 && !in.lags(in.followers[i]) {
+			isr = append(isr, id)
+		}
+	}
+	for _, f := range in.followers {
+		if !slices.Contains(in.committed, f.id) && in.caughtUp(f) {
+			isr = append(isr, f.id)
+		}
+	}
+	return isr
+}
+
+func (in *isrInput) lags(f follower) bool {
+	return f.leo != in.leo && in.now.Sub(f.caughtUp) > in.maxLag
+}
+
+func (in *isrInput) caughtUp(f follower) bool {
+	if f.leo < in.highWatermark || f.leo < in.epochStart {
+		return false
+	}
+	epoch, ok := in.lives(f.id)
+	return ok && (f.epoch == epoch || f.epoch < 0)
 }

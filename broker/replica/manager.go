@@ -4,6 +4,7 @@ import (
 	"iter"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rs/zerolog"
 
@@ -27,6 +28,25 @@ type Store interface {
 	SetAside(keep func(tp protocol.TopicPartition, topicID protocol.UUID) bool) error
 }
 
+// Puller fetches for the partitions that follow, from their leaders.
+type Puller interface {
+	// Update is told after a change of roles who follows whom now, also where the
+	// leader is the same one under another epoch, and who leads, follows nobody,
+	// or is gone.
+	Update(follow []Following, leave []*Partition)
+}
+
+// Following is a partition and whom it follows.
+type Following struct {
+	*Partition
+	Leader protocol.NodeID
+}
+
+// noPuller is that of a broker without peers.
+type noPuller struct{}
+
+func (noPuller) Update([]Following, []*Partition) {}
+
 // Config is what a Manager is made from.
 type Config struct {
 	// Node is this broker.
@@ -39,6 +59,10 @@ type Config struct {
 	// waits for the disk, so more than one per processor is of use. Default:
 	// four per processor.
 	Parallel int
+	// Puller is told who follows whom. Default: nobody is fetched from.
+	Puller Puller
+	// ISR is what the in-sync sets go by.
+	ISR ISRConfig
 }
 
 // partitionKey names a partition for its whole life: a topic that is created
@@ -50,8 +74,10 @@ type partitionKey struct {
 
 // Manager has the partitions of this broker and follows the metadata with them.
 type Manager struct {
-	cfg Config
-	log zerolog.Logger
+	cfg      Config
+	log      zerolog.Logger
+	proposer *proposer
+	image    atomic.Pointer[metadata.Image] // the newest that Apply was given
 
 	// mu guards partitions. Lock order: Manager.mu → Partition.mu → storage.Log.mu.
 	mu         sync.RWMutex
@@ -65,10 +91,13 @@ func NewManager(cfg Config, log zerolog.Logger) *Manager {
 	if cfg.Parallel <= 0 {
 		cfg.Parallel = 4 * runtime.GOMAXPROCS(0)
 	}
-	return &Manager{
-		cfg: cfg, log: log.With().Str("component", "replica").Logger(),
-		partitions: make(map[partitionKey]*Partition),
+	if cfg.Puller == nil {
+		cfg.Puller = noPuller{}
 	}
+	log = log.With().Str("component", "replica").Logger()
+	m := &Manager{cfg: cfg, log: log, proposer: newProposer(cfg.ISR, log), partitions: make(map[partitionKey]*Partition)}
+	m.image.Store(metadata.Empty())
+	return m
 }
 
 // Partition returns the replica of a partition that this broker holds.
@@ -113,6 +142,7 @@ func (m *Manager) HighWatermarks() iter.Seq2[protocol.TopicPartition, int64] {
 // every partition that is concerned has its new role. The first call brings all
 // there is: logs that no image knows are set aside then.
 func (m *Manager) Apply(delta *metadata.Delta, img *metadata.Image) {
+	m.image.Store(img)
 	plan := m.plan(delta, img)
 	m.reconfigure(delta, img)
 	m.delete(plan.deleted)
@@ -121,6 +151,7 @@ func (m *Manager) Apply(delta *metadata.Delta, img *metadata.Image) {
 		m.setAside(img)
 	}
 	m.each(plan.changed, m.change)
+	m.pull(plan)
 	if n := len(plan.deleted) + len(plan.changed); n > 0 {
 		m.log.Info().Int("leading", plan.count(actionLead)).Int("following", plan.count(actionFollow)).
 			Int("deleted", len(plan.deleted)).Int64("offset", img.Offset()).Msg("partitions follow the metadata")
@@ -183,7 +214,7 @@ func (m *Manager) plan(delta *metadata.Delta, img *metadata.Image) plan {
 					resolved := m.cfg.TopicConfig(img, topic.Name)
 					config = &resolved
 				}
-				p = newPartition(protocol.TopicPartition{Topic: topic.Name, Partition: id.ID}, topic.ID, m.cfg.Node, config)
+				p = newPartition(protocol.TopicPartition{Topic: topic.Name, Partition: id.ID}, topic.ID, m.cfg.Node, config, m)
 				m.partitions[key] = p
 			}
 			out.changed = append(out.changed, step{act: act, partition: p, after: after})
@@ -215,6 +246,24 @@ func (m *Manager) each(steps []step, do func(step)) {
 	}
 	close(next)
 	wg.Wait()
+}
+
+// pull tells the puller what has become of a plan. Until then a follower's earlier
+// leader may be asked, whose answers are refused.
+func (m *Manager) pull(plan plan) {
+	var follow []Following
+	var leave []*Partition
+	for _, s := range plan.deleted {
+		leave = append(leave, s.partition)
+	}
+	for _, s := range plan.changed {
+		if at, ok := s.partition.Position(); ok && at.Leader != protocol.NoNode {
+			follow = append(follow, Following{s.partition, at.Leader})
+		} else {
+			leave = append(leave, s.partition)
+		}
+	}
+	m.cfg.Puller.Update(follow, leave)
 }
 
 // change gives a partition its new role.
@@ -291,4 +340,28 @@ func (m *Manager) reconfigure(delta *metadata.Delta, img *metadata.Image) {
 		p.setConfig(config)
 		m.cfg.Store.Configure(p.tp, config)
 	}
+}
+
+// events is what a partition tells of itself. It is called with Partition.mu
+// held.
+type events interface {
+	// inSyncChanges: its leader may want another ISR.
+	inSyncChanges(p *Partition)
+	// truncated: what its leader does not have is gone, from offset to the end
+	// that was.
+	truncated(tp protocol.TopicPartition, offset, end int64)
+	// lost: what is gone had been committed, up to end.
+	lost(tp protocol.TopicPartition, offset, end int64)
+}
+
+func (m *Manager) inSyncChanges(p *Partition) { m.proposer.add(p) }
+
+func (m *Manager) truncated(tp protocol.TopicPartition, offset, end int64) {
+	m.log.Info().Str("topic", tp.Topic).Int32("partition", tp.Partition).
+		Int64("offset", offset).Int64("end", end).Msg("replica cut back to what its leader has")
+}
+
+func (m *Manager) lost(tp protocol.TopicPartition, offset, end int64) {
+	m.log.Error().Str("topic", tp.Topic).Int32("partition", tp.Partition).
+		Int64("from", offset).Int64("to", end).Msg("committed records are cut off: the leader was elected without them")
 }

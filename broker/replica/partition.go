@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/klamm/klamm/metadata"
 	"github.com/klamm/klamm/protocol"
@@ -13,6 +14,10 @@ import (
 // Log is what a partition asks of its log on disk; *storage.Log is one.
 type Log interface {
 	AppendAsLeader(batches []byte, epoch protocol.LeaderEpoch, opts storage.AppendOptions) (storage.AppendResult, error)
+	AppendAsFollower(batches []byte) (storage.AppendResult, error)
+	TruncateTo(offset int64) error
+	TruncateFullyAndStartAt(offset int64) error
+	LatestEpoch() (protocol.LeaderEpoch, bool)
 	Read(offset int64, maxBytes int, limit int64, minOneBatch bool) (*storage.Slice, error)
 	LEO() int64
 	LogStartOffset() int64
@@ -48,6 +53,7 @@ type Partition struct {
 	tp      protocol.TopicPartition
 	topicID protocol.UUID
 	local   protocol.NodeID
+	events  events
 
 	// mu guards everything below. An append holds it, so that no append is under
 	// way when the role changes; reads of records take a look under it and then
@@ -74,12 +80,13 @@ type Partition struct {
 	unflushedFrom, unflushedTo int64
 	replicas                   int // their number, the local one included
 	inSync                     inSyncState
+	recovery                   int8
 	followers                  []follower // the other replicas, while leading
 }
 
-func newPartition(tp protocol.TopicPartition, topicID protocol.UUID, local protocol.NodeID, config *TopicConfig) *Partition {
+func newPartition(tp protocol.TopicPartition, topicID protocol.UUID, local protocol.NodeID, config *TopicConfig, events events) *Partition {
 	p := &Partition{
-		tp: tp, topicID: topicID, local: local, config: config,
+		tp: tp, topicID: topicID, local: local, config: config, events: events,
 		leader: protocol.NoNode, leaderEpoch: -1, partitionEpoch: -1, leadingSince: -1, unflushedFrom: Never,
 	}
 	p.waiters.init()
@@ -167,9 +174,7 @@ func (p *Partition) become(after *metadata.Partition, act action, log Log, check
 		if !wasLeader {
 			p.leadingSince = p.leaderEpoch
 		}
-		for i := range p.followers {
-			p.followers[i].leo = unknownLEO
-		}
+		p.beginFollowersLocked(time.Now())
 		p.role = roleLeader
 		// Whoever waited for a follower's role, or under the old epoch, looks again.
 		p.waiters.wakeAll()
@@ -188,6 +193,18 @@ func (p *Partition) become(after *metadata.Partition, act action, log Log, check
 	}
 }
 
+// beginFollowersLocked starts a leader epoch, in which nothing is known of the
+// followers yet. Those in the ISR get the time that they may lag to be heard of.
+func (p *Partition) beginFollowersLocked(now time.Time) {
+	for i := range p.followers {
+		f := &p.followers[i]
+		*f = follower{id: f.id, leo: unknownLEO, epoch: -1}
+		if slices.Contains(p.inSync.committed, f.id) {
+			f.caughtUp = now
+		}
+	}
+}
+
 // setReplicasLocked takes over assignment and ISR. What is known of a follower
 // that stays is kept.
 func (p *Partition) setReplicasLocked(after *metadata.Partition) {
@@ -197,7 +214,7 @@ func (p *Partition) setReplicasLocked(after *metadata.Partition) {
 		if id == p.local {
 			continue
 		}
-		next := follower{id: id, leo: unknownLEO}
+		next := follower{id: id, leo: unknownLEO, epoch: -1}
 		for _, f := range known {
 			if f.id == id {
 				next = f
@@ -207,6 +224,7 @@ func (p *Partition) setReplicasLocked(after *metadata.Partition) {
 	}
 	p.replicas = len(after.Replicas)
 	p.inSync = inSyncState{committed: after.ISR}
+	p.recovery = after.LeaderRecovery
 }
 
 // advanceLocked moves the high watermark as far as it may go and wakes those

@@ -146,9 +146,9 @@ func TestFollowerOfAnEarlierEpoch(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.become(registration(1, 1, 1, 2), actionLead, log, 0)
-	p.followerReached(FetchRequest{Replica: 2, Offset: 1}, 0) // a fetch that was on its way
+	p.followerReached(FetchRequest{Replica: 2, Offset: 1}, 0, log.leo) // a fetch that was on its way
 	wantHighWatermark(t, p, log, 0)
-	p.followerReached(FetchRequest{Replica: 2, Offset: 1}, 1)
+	p.followerReached(FetchRequest{Replica: 2, Offset: 1}, 1, log.leo)
 	wantHighWatermark(t, p, log, 1)
 }
 
@@ -178,7 +178,7 @@ func TestShrunkAfterAppend(t *testing.T) {
 	log := &fakeLog{}
 	p := leading(log, TopicConfig{MinInSyncReplicas: 2}, 1, 2)
 	a := mustAppend(t, p, 1)
-	p.followerReached(FetchRequest{Replica: 2, Offset: 1}, 0)
+	p.followerReached(FetchRequest{Replica: 2, Offset: 1}, 0, log.leo)
 	wantHighWatermark(t, p, log, 1)
 	after := registration(1, 0, 1, 2)
 	after.ISR, after.PartitionEpoch = []protocol.NodeID{1}, 1
@@ -204,7 +204,7 @@ func TestLeadershipLostAndRegained(t *testing.T) {
 // nor one that is behind its start is believed.
 func TestCheckpointedHighWatermark(t *testing.T) {
 	for _, tc := range []struct{ start, leo, checkpointed, want int64 }{{0, 10, 7, 7}, {0, 5, 7, 5}, {8, 10, 7, 8}, {0, 0, 3, 0}} {
-		p := newPartition(protocol.TopicPartition{Topic: "t"}, protocol.UUID{1}, 1, &TopicConfig{})
+		p := newPartition(protocol.TopicPartition{Topic: "t"}, protocol.UUID{1}, 1, &TopicConfig{}, &told{})
 		log := &fakeLog{start: tc.start, leo: tc.leo}
 		p.become(registration(1, 0, 1, 2), actionLead, log, tc.checkpointed)
 		wantHighWatermark(t, p, log, tc.want)
@@ -216,7 +216,7 @@ func TestFetchErrors(t *testing.T) {
 	p := leading(log, TopicConfig{}, 1, 2)
 	p.become(registration(1, 4, 1, 2), actionLead, log, 0)
 	mustAppend(t, p, 7) // offsets 3 to 9
-	p.followerReached(FetchRequest{Replica: 2, Offset: 8}, 4)
+	p.followerReached(FetchRequest{Replica: 2, Offset: 8}, 4, log.leo)
 	ask := FetchRequest{Offset: 5, MaxBytes: 1, Replica: protocol.NoNode, CurrentLeaderEpoch: -1, LastFetchedEpoch: -1}
 	for _, tc := range []struct {
 		name   string
@@ -255,7 +255,7 @@ func TestFetchErrors(t *testing.T) {
 	if _, err := p.Fetch(ask); protocol.CodeOf(err) != protocol.ErrNotLeaderForPartition {
 		t.Errorf("after the end: %v", err)
 	}
-	p = newPartition(protocol.TopicPartition{Topic: "t"}, protocol.UUID{1}, 1, &TopicConfig{})
+	p = newPartition(protocol.TopicPartition{Topic: "t"}, protocol.UUID{1}, 1, &TopicConfig{}, &told{})
 	p.fail(errDisk)
 	if _, err := p.Fetch(ask); protocol.CodeOf(err) != protocol.ErrKafkaStorageError {
 		t.Errorf("offline: %v", err)

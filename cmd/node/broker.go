@@ -11,6 +11,7 @@ import (
 	"github.com/klamm/klamm/broker/controllerclient"
 	"github.com/klamm/klamm/broker/coordinator"
 	"github.com/klamm/klamm/broker/replica"
+	"github.com/klamm/klamm/broker/replica/fetcher"
 	"github.com/klamm/klamm/config"
 	cluster "github.com/klamm/klamm/metadata"
 	"github.com/klamm/klamm/metadata/record"
@@ -24,9 +25,11 @@ import (
 // brokerHalf is the broker with what it works on.
 type brokerHalf struct {
 	n          *node
+	meta       *metadata
 	configs    configs
 	store      *storage.Store   // nil until the broker is registered
 	replicas   *replica.Manager // likewise
+	puller     *fetcher.Pool    // likewise
 	heartbeats *controllerclient.Client
 	requests   *controllerclient.Client
 	autoCreate *brokerapi.AutoCreate
@@ -37,7 +40,7 @@ type brokerHalf struct {
 // runBroker lives the broker's life, and its listeners' from the moment that it
 // serves until it has been let go.
 func (n *node) runBroker(ctx context.Context, below *stage, meta *metadata, q *quorum) error {
-	h := &brokerHalf{n: n, configs: configs{
+	h := &brokerHalf{n: n, meta: meta, configs: configs{
 		node: n.cfg.Node.ID, static: config.FromMap(n.cfg.Static), listeners: n.cfg.Listeners.Names(),
 	}}
 	h.heartbeats, h.requests = n.controllerClient(q), n.controllerClient(q)
@@ -94,7 +97,9 @@ func (h *brokerHalf) build(below *stage, meta *metadata) error {
 	h.autoCreate = brokerapi.NewAutoCreate(cfg.Topics.NumPartitions, cfg.Topics.ReplicationFactor, cfg.Broker.RequestTimeout, h.requests, h.n.asked)
 	h.internalTopics(h.autoCreate)
 	h.groups = h.newGroups()
-	background = append(background, h.autoCreate.Run, h.groups.Run)
+	background = append(background, h.autoCreate.Run, h.groups.Run, func(ctx context.Context) error {
+		return h.replicas.Run(ctx)
+	})
 	b := broker.Config{
 		NodeID:              cfg.Node.ID,
 		ClusterID:           h.n.cluster,
@@ -160,8 +165,10 @@ func (h *brokerHalf) load(ctx context.Context, img *cluster.Image) error {
 		return err
 	}
 	h.store = store
+	h.puller = h.newPuller()
 	h.replicas = replica.NewManager(replica.Config{
 		Node: h.n.cfg.Node.ID, Store: replica.NewStore(store), TopicConfig: h.configs.topic,
+		Puller: h.puller, ISR: h.inSync(),
 	}, h.n.log)
 	return nil
 }
@@ -212,6 +219,7 @@ func (h *brokerHalf) closeLogs() error {
 	if h.store == nil {
 		return nil
 	}
+	h.puller.Close()
 	if err := h.store.Close(h.broker.Epoch(), h.replicas.HighWatermarks()); err != nil {
 		return fmt.Errorf("close logs: %w", err)
 	}

@@ -1,0 +1,227 @@
+package fetcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm/klamm/broker/replica"
+	"github.com/klamm/klamm/protocol"
+)
+
+// key names a partition on the wire.
+type key struct {
+	topic     protocol.UUID
+	partition int32
+}
+
+func keyOf(p *replica.Partition) key { return key{p.TopicID(), p.TopicPartition().Partition} }
+
+// fetcher pulls from one broker.
+type fetcher struct {
+	pool *Pool
+	share
+	log     zerolog.Logger
+	ctx     context.Context
+	cancel  context.CancelFunc
+	started bool // guarded by Pool.mu
+
+	// changed has size 1: a token says that there are other partitions than at
+	// the last look.
+	changed chan struct{}
+	mu      sync.Mutex
+	entries map[key]*entry
+
+	// Of run's goroutine.
+	conn    Conn
+	session session
+	failing bool // the last round failed, and was logged
+}
+
+// entry is one partition that is pulled.
+type entry struct {
+	partition *replica.Partition
+	// until is when its rest after a failure ends. Guarded by fetcher.mu.
+	until time.Time
+}
+
+// want is what one partition asks for.
+type want struct {
+	*entry
+	at replica.Position
+}
+
+func newFetcher(p *Pool, s share) *fetcher {
+	f := &fetcher{
+		pool: p, share: s, log: p.log.With().Int32("leader", int32(s.source)).Int("fetcher", s.number).Logger(),
+		changed: make(chan struct{}, 1), entries: make(map[key]*entry),
+	}
+	f.ctx, f.cancel = context.WithCancel(p.ctx)
+	return f
+}
+
+// add pulls for partitions, without a rest that an earlier failure gave them.
+func (f *fetcher) add(partitions []*replica.Partition) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, p := range partitions {
+		f.entries[keyOf(p)] = &entry{partition: p}
+	}
+	select {
+	case f.changed <- struct{}{}:
+	default:
+	}
+}
+
+// remove returns how many are left.
+func (f *fetcher) remove(p *replica.Partition) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.entries, keyOf(p))
+	return len(f.entries)
+}
+
+// rest leaves a partition alone for a while.
+func (f *fetcher) rest(e *entry) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	e.until = time.Now().Add(f.pool.cfg.Backoff)
+}
+
+// run pulls until the fetcher is told to end.
+func (f *fetcher) run() {
+	defer f.cancel()
+	defer f.disconnect()
+	for f.ctx.Err() == nil {
+		wants, next := f.wants(time.Now())
+		if len(wants) == 0 {
+			f.pause(next)
+			continue
+		}
+		err := f.round(wants)
+		switch {
+		case err == nil:
+			f.failing = false
+		case f.ctx.Err() == nil:
+			f.disconnect()
+			if !f.failing { // a broker that is away is told of once
+				f.failing = true
+				f.log.Warn().Err(err).Int("partitions", len(wants)).Msg("fetch failed, is tried again")
+			}
+			f.pause(f.pool.cfg.Backoff)
+		}
+	}
+}
+
+// wants is what is to be fetched now, and, where that is nothing, when the next
+// rest ends.
+func (f *fetcher) wants(now time.Time) ([]want, time.Duration) {
+	f.mu.Lock()
+	entries := make([]*entry, 0, len(f.entries))
+	next := time.Duration(-1)
+	for _, e := range f.entries {
+		if left := e.until.Sub(now); left > 0 {
+			if next < 0 || left < next {
+				next = left
+			}
+			continue
+		}
+		entries = append(entries, e)
+	}
+	f.mu.Unlock()
+	wants := make([]want, 0, len(entries))
+	for _, e := range entries {
+		if at, ok := e.partition.Position(); ok && at.Leader == f.source {
+			wants = append(wants, want{e, at})
+		}
+	}
+	return wants, next
+}
+
+// pause waits for other partitions or, where it is not negative, for a time.
+func (f *fetcher) pause(d time.Duration) {
+	var over <-chan time.Time
+	if d >= 0 {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		over = t.C
+	}
+	select {
+	case <-f.changed:
+	case <-over:
+	case <-f.ctx.Done():
+	}
+}
+
+// round is one fetch and what comes of it.
+func (f *fetcher) round(wants []want) error {
+	if err := f.connect(); err != nil {
+		return err
+	}
+	req, asked := f.session.request(wants)
+	cfg := &f.pool.cfg
+	req.ReplicaID = int32(cfg.Node)
+	req.ReplicaState.ID, req.ReplicaState.Epoch = int32(cfg.Node), int64(cfg.Epoch())
+	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = int32(cfg.MaxWait.Milliseconds()), cfg.MinBytes, cfg.MaxBytes
+	for i := range req.Topics {
+		for j := range req.Topics[i].Partitions {
+			req.Topics[i].Partitions[j].PartitionMaxBytes = cfg.PartitionBytes
+		}
+	}
+	answer, err := f.request(req, cfg.MaxWait+cfg.Timeout)
+	if err != nil {
+		return err
+	}
+	resp, ok := answer.(*kmsg.FetchResponse)
+	if !ok {
+		return fmt.Errorf("a fetch is answered with %T", answer)
+	}
+	if code := protocol.Error(resp.ErrorCode); code != protocol.None {
+		f.session = session{}
+		if code == protocol.ErrFetchSessionIDNotFound || code == protocol.ErrInvalidFetchSessionEpoch {
+			return nil // the next one begins another session
+		}
+		return code
+	}
+	f.session.answered(resp.SessionID, asked)
+	return f.take(resp, asked)
+}
+
+var errUnknownAddress = errors.New("the metadata has no address of it for brokers")
+
+func (f *fetcher) connect() error {
+	if f.conn != nil {
+		return nil
+	}
+	addr, ok := f.pool.cfg.Addr(f.source)
+	if !ok {
+		return errUnknownAddress
+	}
+	ctx, cancel := context.WithTimeout(f.ctx, f.pool.cfg.Timeout)
+	defer cancel()
+	conn, err := f.pool.cfg.Dial(ctx, addr)
+	if err != nil {
+		return err
+	}
+	f.conn = conn
+	return nil
+}
+
+func (f *fetcher) disconnect() {
+	f.session = session{}
+	if f.conn != nil {
+		_ = f.conn.Close() // of no further use, whatever it says
+		f.conn = nil
+	}
+}
+
+func (f *fetcher) request(req kmsg.Request, timeout time.Duration) (kmsg.Response, error) {
+	ctx, cancel := context.WithTimeout(f.ctx, timeout)
+	defer cancel()
+	return f.conn.Request(ctx, req)
+}
