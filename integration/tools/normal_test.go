@@ -24,13 +24,13 @@ var variable = []struct {
 	{regexp.MustCompile(`\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`), "UUID"},
 	{regexp.MustCompile(`(TopicId: |"directoryId": "|"topicId":")[0-9A-Za-z_-]{22}`), "${1}ID"},
 	{regexp.MustCompile(`(?m)^(\d+ *\t?)[0-9A-Za-z_-]{22}\b`), "${1}DIRECTORYID           "},
+	{regexp.MustCompile(`("avg_throughput":)[0-9.E]+`), "${1}N"},
 	{regexp.MustCompile(`\b1\d{12}\b`), "TIMESTAMP"},
 	{regexp.MustCompile(`\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.:]\d{3}Z?`), "TIMESTAMP"},
 	{regexp.MustCompile(`\bcorrelation id \d+`), "correlation id N"},
 	{regexp.MustCompile(`\b(adminclient|producer|consumer)-\d+`), "$1-N"},
 	{regexp.MustCompile(`\b(tries=|after )\d+( attempt)?`), "${1}N$2"},
 	{regexp.MustCompile(`\bEpoch: \d+`), "Epoch: N"},
-	{regexp.MustCompile(`("avg_throughput":)[0-9.E]+`), "${1}N"},
 	{regexp.MustCompile(`\bcrc: \d+`), "crc: CRC"},
 }
 
