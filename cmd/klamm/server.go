@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"strings"
 	"time"
@@ -103,9 +104,20 @@ func announce(cfg *config.Config, log zerolog.Logger) {
 			if told.Name == l.Name {
 				log.Info().Str("listener", l.Name).Str("connects_to", l.Address()).Str("is_told", told.Address()).
 					Msg("a client that connects here is told this address")
+				if !isLoopback(l.Host) && isLoopback(told.Host) {
+					log.Warn().Str("listener", l.Name).Str("is_told", told.Address()).
+						Msg("clients on other machines are told to connect to themselves: advertised.listeners names this machine's loopback address")
+				}
 			}
 		}
 	}
+}
+
+// isLoopback tells whether a listener's host is reached from this machine only.
+// No host is every address of the machine.
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
 // serve runs the node. A stop that was asked for is no failure.

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rs/zerolog"
+
+	"github.com/klamm/klamm/config"
 	"github.com/klamm/klamm/metadata/record"
 	"github.com/klamm/klamm/metadata/snapshot"
 	"github.com/klamm/klamm/storage"
@@ -247,6 +250,28 @@ func TestVersionMapping(t *testing.T) {
 	for _, arg := range []string{"foo.version=1", "group.version=7", "group.version=x", "group.version"} {
 		if code, _, _ := klamm("storage", "feature-dependencies", "-f", arg); code != 2 {
 			t.Errorf("%s: %d", arg, code)
+		}
+	}
+}
+
+// B165: a listener that others reach tells them an address that they do not.
+func TestLoopbackWarning(t *testing.T) {
+	for listeners, warned := range map[string]bool{
+		"listeners=PLAINTEXT://:9092,CONTROLLER://localhost:9093 advertised.listeners=PLAINTEXT://localhost:9092":          true,
+		"listeners=PLAINTEXT://0.0.0.0:9092,CONTROLLER://localhost:9093 advertised.listeners=PLAINTEXT://127.0.0.1:9092":   true,
+		"listeners=PLAINTEXT://[::]:9092,CONTROLLER://localhost:9093 advertised.listeners=PLAINTEXT://[::1]:9092":          true,
+		"listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093":                                                 false,
+		"listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://localhost:9093 advertised.listeners=PLAINTEXT://localhost:9092": false,
+		"listeners=PLAINTEXT://:9092,CONTROLLER://localhost:9093 advertised.listeners=PLAINTEXT://broker.example:9092":     false,
+	} {
+		cfg, err := config.Load(serverProperties(t, t.TempDir(), strings.Fields(listeners)...), nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var log strings.Builder
+		announce(cfg, zerolog.New(&log))
+		if strings.Contains(log.String(), "loopback") != warned {
+			t.Errorf("%s:\n%s", listeners, log.String())
 		}
 	}
 }
