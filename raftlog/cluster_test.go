@@ -32,6 +32,7 @@ type member struct {
 	cfg    raftlog.Config
 	m      *machine
 	snaps  *snapshots
+	ln     net.Listener
 	engine atomic.Pointer[raftlog.Engine]
 	run    *running
 }
@@ -65,6 +66,7 @@ func newCluster(t *testing.T, change func(*raftlog.Config)) *cluster {
 		if change != nil {
 			change(&n.cfg)
 		}
+		n.ln = ln
 		c.nodes = append(c.nodes, n)
 		go n.listen(ln)
 	}
@@ -261,6 +263,36 @@ func TestCleanStopHandsOver(t *testing.T) {
 	c.propose("b", 1, 2)
 	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("handing over took %s", took)
+	}
+	c.agree(1, 2)
+}
+
+// TestDeadLeaderIsReplacedAtOnce has timers so long that only the evidence can
+// explain a new leader: the connections ended, and the port refuses.
+func TestDeadLeaderIsReplacedAtOnce(t *testing.T) {
+	c := newCluster(t, func(cfg *raftlog.Config) {
+		cfg.ElectionTimeout, cfg.FetchTimeout = 30*time.Second, time.Minute
+		cfg.FastFailureDetection = true
+	})
+	for i := range 3 {
+		c.start(i)
+	}
+	c.nodes[0].engine.Load().Lead()
+	if i := c.propose("a", 0); i != 0 {
+		t.Fatal(i)
+	}
+	c.agree(0, 1, 2)
+	for _, i := range []int{1, 2} {
+		c.nodes[i].engine.Load().AwaitReached(t, 1)
+	}
+	if err := c.nodes[0].ln.Close(); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	c.crash(0)
+	c.propose("b", 1, 2)
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("replacing a dead leader took %s", took)
 	}
 	c.agree(1, 2)
 }

@@ -46,6 +46,9 @@ type Config struct {
 	// process is better off dead (4 s). A slow disk shorter than this costs
 	// latency, longer than this an election.
 	StoreTimeout time.Duration
+	// FastFailureDetection has a leader replaced at once whose process is seen
+	// to be gone (evidence.go), where it takes a timeout otherwise.
+	FastFailureDetection bool
 	// SnapshotEntries is after how many entries a snapshot is taken even if
 	// nobody asks for one (4096, which is half an hour of an idle cluster's
 	// NoOps). A start replays up to so many; fewer start faster and write more.

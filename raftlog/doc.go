@@ -19,6 +19,7 @@
 //	session.go      one life of the library: start, taking office, stop
 //	office.go       leadership: what the library says, and what is published
 //	propose.go      Propose and what its outcomes mean
+//	evidence.go     a leader whose process is gone is replaced at once
 //	status.go       Status, TakeSnapshot
 //	bootstrap.go    a new log's first entry; whose store this is
 //	bolt.go         opening and compacting raft.db
@@ -70,7 +71,7 @@
 // one for entries and one for heartbeats) and three of ours: forward (RPCs from
 // the transport to the main loop), hear (drains the channel on which the main
 // loop blocks, never calls the library) and watch (takes office, publishes,
-// writes quorum-state). A connection is greeted on the goroutine of whoever
+// writes quorum-state); with fast failure detection a fourth, the detector's. A connection is greeted on the goroutine of whoever
 // calls Accept. A lone voter that is idle wakes about once a second.
 //
 // Locks are leaves: no two of this package are held at once, none during a

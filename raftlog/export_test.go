@@ -1,6 +1,10 @@
 package raftlog
 
 import (
+	"slices"
+	"testing"
+	"time"
+
 	"github.com/hashicorp/raft"
 
 	"github.com/klamm/klamm/protocol"
@@ -18,6 +22,21 @@ func (e *Engine) Depose(leader raft.ServerID) {
 // Lead has this node stand for election at once.
 func (e *Engine) Lead() {
 	e.session.Load().trans.inject(&raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}})
+}
+
+// AwaitReached waits until the detector has reached a leader's listener.
+func (e *Engine) AwaitReached(t *testing.T, leader protocol.NodeID) {
+	t.Helper()
+	d := e.session.Load().detect
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		d.mu.Lock()
+		ok := slices.Contains(d.reached, leader)
+		d.mu.Unlock()
+		if ok {
+			return
+		}
+	}
+	t.Fatalf("leader %d is not reached", leader)
 }
 
 // WrapDatabase has f stand before Bolt in engines opened by OpenWith.

@@ -25,7 +25,23 @@ type session struct {
 	fsm     *fsm
 	streams *streams
 	trans   *transport
+	detect  *detector     // nil where failures are found by timeout only
 	wake    chan struct{} // size 1: something about leadership may have changed
+}
+
+// elect starts an election at once.
+func (s *session) elect() {
+	s.trans.inject(&raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}})
+}
+
+// sight is what Raft says of the leadership now.
+func (s *session) sight() sight {
+	r := s.trans.raft.Load()
+	if r == nil {
+		return sight{leader: protocol.NoNode}
+	}
+	_, leader := r.LeaderWithID()
+	return sight{leader: nodeOf(leader), term: r.CurrentTerm(), contact: r.LastContact()}
 }
 
 // poke wakes watch. It never blocks: Raft's main loop calls it.
@@ -42,6 +58,11 @@ func (e *Engine) runSession(ctx context.Context) error {
 	s := &session{e: e, fsm: newFSM(e.cfg.StateMachine, e.fail), wake: make(chan struct{}, 1)}
 	s.streams = newStreams(&e.cfg, e.pins)
 	s.trans = newTransport(s.streams, rpcTimeout, e.log, &e.acks)
+	if e.cfg.FastFailureDetection {
+		s.detect = newDetector(&e.cfg, e.log)
+		s.detect.sight, s.detect.elect = s.sight, s.elect
+		s.streams.ended = s.detect.lost
+	}
 	// Size 0: the library waits until the word is heard.
 	notify := make(chan bool)
 	if err := s.start(notify); err != nil {
@@ -55,11 +76,12 @@ func (e *Engine) runSession(ctx context.Context) error {
 	background.Go(func() { s.hear(notify, ended) })
 	watchCtx, stopWatch := context.WithCancel(ctx)
 	watcher.Go(func() { s.watch(watchCtx) })
+	if s.detect != nil {
+		watcher.Go(func() { s.detect.run(watchCtx) })
+	}
 	if s.alone() {
 		// Nobody else can have been elected, so there is nobody to wait for.
-		background.Go(func() {
-			s.trans.inject(&raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}})
-		})
+		background.Go(s.elect)
 	}
 	e.session.Store(s)
 
@@ -165,6 +187,9 @@ func (s *session) watch(ctx context.Context) {
 			}
 			_, leader := s.raft.LeaderWithID()
 			e.office.follow(nodeOf(leader), protocol.ControllerEpoch(s.raft.CurrentTerm()))
+			if s.detect != nil {
+				s.detect.follow(nodeOf(leader))
+			}
 		case word != taken && s.takeOffice(ctx, word):
 			taken = word
 		}

@@ -48,6 +48,10 @@ type streams struct {
 	accepted chan net.Conn // size 0: Accept's caller waits for the library to take it
 	closed   chan struct{}
 
+	// ended is told, outside of mu, whose connection to us has ended while we
+	// go on; nil for nobody. It must not block.
+	ended func(protocol.NodeID)
+
 	mu    sync.Mutex
 	over  bool
 	conns map[*stream]struct{}                   // open ones, either direction
@@ -60,6 +64,7 @@ type stream struct {
 	net.Conn
 	owner   *streams
 	inbound bool
+	peer    protocol.NodeID // who speaks, once greeted, of an inbound one
 	once    sync.Once
 }
 
@@ -69,10 +74,15 @@ func (c *stream) Close() error {
 	c.once.Do(func() {
 		c.owner.mu.Lock()
 		delete(c.owner.conns, c)
+		over := c.owner.over
 		c.owner.mu.Unlock()
-		if c.inbound {
-			c.owner.wg.Done()
+		if !c.inbound {
+			return
 		}
+		if c.peer != protocol.NoNode && !over && c.owner.ended != nil {
+			c.owner.ended(c.peer)
+		}
+		c.owner.wg.Done()
 	})
 	return err
 }
@@ -98,7 +108,7 @@ func newStreams(cfg *Config, pins *pins) *streams {
 
 // track registers a connection; false where the streams are closed already.
 func (s *streams) track(conn net.Conn, inbound bool) (*stream, bool) {
-	c := &stream{Conn: conn, owner: s, inbound: inbound}
+	c := &stream{Conn: conn, owner: s, inbound: inbound, peer: protocol.NoNode}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over {
@@ -126,6 +136,7 @@ func (s *streams) take(conn net.Conn) {
 		_ = c.Close()
 		return
 	}
+	c.peer = who.Node
 	select {
 	case s.accepted <- c:
 		s.log.Debug().Int32("peer", int32(who.Node)).Stringer("remote", conn.RemoteAddr()).Msg("accepted a Raft connection")
