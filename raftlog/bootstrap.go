@@ -3,6 +3,9 @@ package raftlog
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 
 	"github.com/hashicorp/raft"
 
@@ -25,6 +28,13 @@ func (c *Config) identity() string {
 // A log that is there is checked to be this node's, and not to be older than
 // what quorum-state tells: a voter that has lost its votes must not vote.
 func bootstrap(cfg *Config, logs *logStore, stable *stableStore, snaps *snapshotStore) error {
+	if err := begin(cfg, logs, stable, snaps); err != nil {
+		return err
+	}
+	return mark(cfg.Dir)
+}
+
+func begin(cfg *Config, logs *logStore, stable *stableStore, snaps *snapshotStore) error {
 	last, err := logs.db.LastIndex()
 	if err != nil {
 		return fmt.Errorf("raft store: read the last index: %w", err)
@@ -81,6 +91,10 @@ func inherit(cfg *Config, snaps *snapshotStore) (ok bool, err error) {
 		return false, err
 	}
 	defer state.Release()
+	if _, err := os.Stat(filepath.Join(cfg.Dir, markFile)); !errors.Is(err, fs.ErrNotExist) {
+		return false, errors.Join(err, fmt.Errorf("%s is gone, and with it votes and what the metadata log beside it may lack: "+
+			"restore both from a copy, or remove %s too, to go on with what that log has", boltFile, markFile))
+	}
 	sink, err := snaps.store.Create(SnapshotMeta{
 		Index:              membershipIndex,
 		Term:               1,
@@ -98,6 +112,25 @@ func inherit(cfg *Config, snaps *snapshotStore) (ok bool, err error) {
 		return false, fmt.Errorf("take over a metadata log: %w", err)
 	}
 	return true, nil
+}
+
+// markFile tells a directory whose raft.db was lost from one that never had one.
+const markFile = "raft.mark"
+
+// mark is made once there is a log, so that a takeover that a crash cut short is
+// done again.
+func mark(dir string) error {
+	f, err := os.OpenFile(filepath.Join(dir, markFile), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("mark the directory as klamm's: %w", err)
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return syncDir(dir)
 }
 
 // notBehind refuses a store whose term is below one that quorum-state knows.

@@ -197,6 +197,12 @@ func TestBootstrapRefuses(t *testing.T) {
 		{name: "a directory taken over from Kafka", fresh: true, epoch: 5, change: func(c *Config) { c.SeedEpoch = 5 }, term: 5},
 		{name: "a lost store beside snapshots", fresh: true, snaps: snap, want: "its votes are lost"},
 		{name: "a directory that Kafka has left", fresh: true, epoch: 5, change: inheriting, term: 5},
+		{name: "a lost store of a lone voter", fresh: true, epoch: 5, change: func(c *Config) {
+			inheriting(c)
+			if err := mark(c.Dir); err != nil {
+				t.Fatal(err)
+			}
+		}, want: "raft.db is gone"},
 		{name: "the same after a crash in between", fresh: true, epoch: 5, snaps: listed{{ID: "s", Index: 1, Term: 1}}, change: inheriting, term: 5},
 		{name: "a lost store beside snapshots of what Kafka has left", fresh: true, epoch: 5, snaps: snap, change: inheriting, want: "its votes are lost"},
 		{name: "nothing is left", fresh: true, epoch: 5, change: func(c *Config) { c.Inherited = func() (Snapshot, error) { return nil, nil } }, want: "its votes are lost"},
