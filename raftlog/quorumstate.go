@@ -113,3 +113,24 @@ func (qs quorumState) write(dir string) error {
 	}
 	return nil
 }
+
+// WriteObserverState writes quorum-state for a node that is no Raft member and
+// follows the metadata log as an observer does: who leads, and in which epoch.
+// voters are those of a static quorum, nil where they are in the log.
+func WriteObserverState(dir string, leader protocol.NodeID, epoch protocol.ControllerEpoch, voters []protocol.NodeID) error {
+	qs := quorumState{LeaderID: leader, LeaderEpoch: epoch, VotedID: protocol.NoNode}
+	for _, id := range voters {
+		qs.CurrentVoters = append(qs.CurrentVoters, quorumVoter{id})
+	}
+	if len(voters) == 0 {
+		qs.DataVersion = 1
+	}
+	return qs.write(dir)
+}
+
+// ReadObserverEpoch returns the newest epoch that WriteObserverState wrote, 0
+// where there is none.
+func ReadObserverEpoch(dir string) (protocol.ControllerEpoch, error) {
+	qs, _, err := readQuorumState(dir)
+	return qs.LeaderEpoch, err
+}

@@ -166,6 +166,19 @@ func (s *session) hear(notify <-chan bool, ended <-chan struct{}) {
 	}
 }
 
+// leader is who leads, and in which term. The library forgets a leader before it
+// takes another term, so both are of one moment where the term has not moved:
+// observers are told both, and two leaders of one epoch would stop a Kafka broker.
+func (s *session) leader() (protocol.NodeID, uint64) {
+	for {
+		term := s.raft.CurrentTerm()
+		_, leader := s.raft.LeaderWithID()
+		if s.raft.CurrentTerm() == term {
+			return nodeOf(leader), term
+		}
+	}
+}
+
 // watch follows what has been heard: takes office, or tells who else leads,
 // and keeps quorum-state.
 func (s *session) watch(ctx context.Context) {
@@ -185,10 +198,10 @@ func (s *session) watch(ctx context.Context) {
 				e.log.Info().Msg("no longer controller")
 				taken = 0
 			}
-			_, leader := s.raft.LeaderWithID()
-			e.office.follow(nodeOf(leader), protocol.ControllerEpoch(s.raft.CurrentTerm()))
+			leader, term := s.leader()
+			e.office.follow(leader, protocol.ControllerEpoch(term))
 			if s.detect != nil {
-				s.detect.follow(nodeOf(leader))
+				s.detect.follow(leader)
 			}
 		case word != taken && s.takeOffice(ctx, word):
 			taken = word
