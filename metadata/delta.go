@@ -120,12 +120,12 @@ func (d *Delta) Replay(rec record.Record) error {
 		d.setQuota(r)
 		return nil
 	case *record.AccessControlEntry:
-		d.acls.Set(r)
+		d.acls.Set(withoutCause(r))
 		return nil
 	case *record.RemoveAccessControlEntry:
 		return d.removeACL(r)
 	case *record.UserScramCredential:
-		d.scram.Set(r)
+		d.scram.Set(withoutCause(r))
 		return nil
 	case *record.RemoveUserScramCredential:
 		d.removeScram(r)

@@ -13,6 +13,29 @@ import (
 	"github.com/klamm/klamm/protocol"
 )
 
+// Why something was written is no part of what it made.
+func TestCauseIsNoState(t *testing.T) {
+	digests := map[string]bool{}
+	for _, cause := range []string{"", "CreateAcls by User:a", "AlterUserScramCredentials by User:b"} {
+		delta := NewDelta(Empty())
+		for _, rec := range []record.Record{
+			&record.Topic{Name: "a", TopicID: uuid(1)},
+			&record.AccessControlEntry{ACLID: uuid(2), ResourceName: "a"},
+			&record.UserScramCredential{Name: "u", Mechanism: 1, Iterations: 4096},
+			&record.ClientQuota{Entity: []record.QuotaEntity{{Type: "user"}}, Key: "k", Value: 1},
+		} {
+			record.SetCause(rec, cause)
+			if err := delta.Replay(rec); err != nil {
+				t.Fatal(err)
+			}
+		}
+		digests[delta.Apply(3, 1, 1).Digest()] = true
+	}
+	if len(digests) != 1 {
+		t.Errorf("the cause changes the digest: %v", digests)
+	}
+}
+
 func uuid(n byte) protocol.UUID { return protocol.UUID{0: n, 15: 200} }
 
 func replayAll(t *testing.T, img *Image, recs ...record.Record) *Image {

@@ -52,6 +52,19 @@ func (img *Image) DelegationTokens() iter.Seq[*record.DelegationToken] {
 	return func(yield func(*record.DelegationToken) bool) { img.tokens.tree.Scan(yield) }
 }
 
+// withoutCause returns what of a record is state.
+func withoutCause[R any, P interface {
+	*R
+	record.Record
+}](rec P) P {
+	if record.CauseOf(rec) == "" {
+		return rec
+	}
+	state := *rec
+	record.SetCause(P(&state), "")
+	return &state
+}
+
 func (d *Delta) removeACL(r *record.RemoveAccessControlEntry) error {
 	if _, ok := d.acls.Delete(&record.AccessControlEntry{ACLID: r.ACLID}); !ok {
 		return fmt.Errorf("ACL %s is unknown", r.ACLID)

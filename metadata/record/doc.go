@@ -20,8 +20,9 @@
 // is an error that names the id. Records that were read share no memory with
 // the bytes, and no length that is only claimed is allocated.
 //
-// Unknown tagged fields are skipped and, unlike in Kafka, not kept: nothing
-// here writes a record that it has read from elsewhere.
+// One tagged field is ours: the cause, in which our controllers say why they
+// wrote a record (cause.go). Unknown ones are skipped and, unlike in Kafka, not
+// kept: nothing here writes a record that it has read from elsewhere.
 //
 // Start reading at records.go, then layout.go, frame.go and batch.go.
 package record

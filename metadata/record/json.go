@@ -156,8 +156,9 @@ func (p *printer) structure(name string, walk func()) {
 	walk()
 }
 
-func (p *printer) tag(_ uint32, set bool, field func()) {
-	if set {
+// tag leaves out the cause, which Kafka's tools do not know.
+func (p *printer) tag(number uint32, set bool, field func()) {
+	if set && number != causeTag {
 		field()
 	}
 }

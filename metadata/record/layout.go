@@ -64,7 +64,7 @@ func (r *RegisterBroker) walk(v visitor, version int16) {
 	if version >= 4 {
 		v.tag(1, r.CordonedLogDirs != nil, func() { v.uuids("cordonedLogDirs", &r.CordonedLogDirs) })
 	}
-	v.end()
+	r.end(v)
 }
 
 // ID of UnregisterBrokerRecord.
@@ -75,7 +75,7 @@ func (r *UnregisterBroker) version(feature.Level) int16 { return 0 }
 func (r *UnregisterBroker) walk(v visitor, _ int16) {
 	node(v, "brokerId", &r.BrokerID)
 	brokerEpoch(v, "brokerEpoch", &r.BrokerEpoch)
-	v.end()
+	r.end(v)
 }
 
 // ID of TopicRecord.
@@ -86,7 +86,7 @@ func (r *Topic) version(feature.Level) int16 { return 0 }
 func (r *Topic) walk(v visitor, _ int16) {
 	v.string("name", &r.Name)
 	v.uuid("topicId", &r.TopicID)
-	v.end()
+	r.end(v)
 }
 
 // ID of PartitionRecord.
@@ -124,7 +124,7 @@ func (r *Partition) walk(v visitor, version int16) {
 		v.tag(1, r.ELR != nil, func() { v.nodes("eligibleLeaderReplicas", &r.ELR) })
 		v.tag(2, r.LastKnownELR != nil, func() { v.nodes("lastKnownElr", &r.LastKnownELR) })
 	}
-	v.end()
+	r.end(v)
 }
 
 // ID of ConfigRecord.
@@ -137,7 +137,7 @@ func (r *Config) walk(v visitor, _ int16) {
 	v.string("resourceName", &r.ResourceName)
 	v.string("name", &r.Name)
 	v.nullableString("value", &r.Value)
-	v.end()
+	r.end(v)
 }
 
 // ID of PartitionChangeRecord.
@@ -161,7 +161,7 @@ func (r *PartitionChange) walk(v visitor, version int16) {
 		v.tag(6, r.ELR != nil, func() { v.nodes("eligibleLeaderReplicas", &r.ELR) })
 		v.tag(7, r.LastKnownELR != nil, func() { v.nodes("lastKnownElr", &r.LastKnownELR) })
 	}
-	v.end()
+	r.end(v)
 }
 
 // ID of FenceBrokerRecord.
@@ -193,7 +193,7 @@ func (r *RemoveTopic) version(feature.Level) int16 { return 0 }
 
 func (r *RemoveTopic) walk(v visitor, _ int16) {
 	v.uuid("topicId", &r.TopicID)
-	v.end()
+	r.end(v)
 }
 
 // ID of FeatureLevelRecord.
@@ -205,7 +205,7 @@ func (r *FeatureLevel) version(feature.Level) int16 { return 0 }
 func (r *FeatureLevel) walk(v visitor, _ int16) {
 	v.string("name", &r.Name)
 	v.int16("featureLevel", &r.Level)
-	v.end()
+	r.end(v)
 }
 
 // ID of ProducerIdsRecord.
@@ -248,7 +248,7 @@ func (r *BrokerRegistrationChange) walk(v visitor, version int16) {
 	if version >= 3 {
 		v.tag(3, r.CordonedLogDirs != nil, func() { v.uuids("cordonedLogDirs", &r.CordonedLogDirs) })
 	}
-	v.end()
+	r.end(v)
 }
 
 // ID of NoOpRecord.
@@ -306,7 +306,7 @@ func (r *RegisterController) walk(v visitor, _ int16) {
 	v.bool("zkMigrationReady", &r.ZKMigrationReady)
 	endpoints(v, &r.Endpoints)
 	features(v, &r.Features)
-	v.end()
+	r.end(v)
 }
 
 // ID of ClearElrRecord.
@@ -316,7 +316,7 @@ func (r *ClearELR) version(feature.Level) int16 { return 0 }
 
 func (r *ClearELR) walk(v visitor, _ int16) {
 	v.string("topicName", &r.TopicName)
-	v.end()
+	r.end(v)
 }
 
 // ID of UnregisterControllerRecord.
@@ -326,5 +326,5 @@ func (r *UnregisterController) version(feature.Level) int16 { return 0 }
 
 func (r *UnregisterController) walk(v visitor, _ int16) {
 	node(v, "controllerId", &r.ControllerID)
-	v.end()
+	r.end(v)
 }

@@ -30,7 +30,7 @@ func (r *UserScramCredential) walk(v visitor, _ int16) {
 	v.bytes("storedKey", &r.StoredKey)
 	v.bytes("serverKey", &r.ServerKey)
 	v.int32("iterations", &r.Iterations)
-	v.end()
+	r.end(v)
 }
 
 // ID of ClientQuotaRecord.
@@ -47,7 +47,7 @@ func (r *ClientQuota) walk(v visitor, _ int16) {
 	v.string("key", &r.Key)
 	v.float64("value", &r.Value)
 	v.bool("remove", &r.Remove)
-	v.end()
+	r.end(v)
 }
 
 // ID of AccessControlEntryRecord.
@@ -64,7 +64,7 @@ func (r *AccessControlEntry) walk(v visitor, _ int16) {
 	v.string("host", &r.Host)
 	v.int8("operation", &r.Operation)
 	v.int8("permissionType", &r.PermissionType)
-	v.end()
+	r.end(v)
 }
 
 // ID of RemoveAccessControlEntryRecord.
@@ -74,7 +74,7 @@ func (r *RemoveAccessControlEntry) version(feature.Level) int16 { return 0 }
 
 func (r *RemoveAccessControlEntry) walk(v visitor, _ int16) {
 	v.uuid("id", &r.ACLID)
-	v.end()
+	r.end(v)
 }
 
 // ID of RemoveUserScramCredentialRecord.
@@ -85,7 +85,7 @@ func (r *RemoveUserScramCredential) version(feature.Level) int16 { return 0 }
 func (r *RemoveUserScramCredential) walk(v visitor, _ int16) {
 	v.string("name", &r.Name)
 	v.int8("mechanism", &r.Mechanism)
-	v.end()
+	r.end(v)
 }
 
 // ID of RemoveDelegationTokenRecord.

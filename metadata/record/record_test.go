@@ -246,6 +246,35 @@ func TestUnknownTagIsSkipped(t *testing.T) {
 	}
 }
 
+// A cause is one more tagged field, behind Kafka's, and nothing of it is seen in
+// what Kafka's tools print.
+func TestCause(t *testing.T) {
+	for id, k := range kinds {
+		bare := AppendFrame(nil, k.make(), feature.Latest)
+		rec := k.make()
+		SetCause(rec, "broker 3: lag")
+		frame := AppendFrame(nil, rec, feature.Latest)
+		if CauseOf(rec) == "" {
+			if !bytes.Equal(frame, bare) {
+				t.Errorf("record id %d has no cause and is written otherwise", id)
+			}
+			continue
+		}
+		want := append(bytes.Clone(bare[:len(bare)-1]), 1, 0x90, 0x4e, 14, 14)
+		if want = append(want, "broker 3: lag"...); !bytes.Equal(frame, want) {
+			t.Errorf("record id %d: % x, want % x", id, frame, want)
+		}
+		again, err := ReadFrame(frame)
+		if err != nil || CauseOf(again) != "broker 3: lag" {
+			t.Errorf("record id %d: read %q, error %v", id, CauseOf(again), err)
+		}
+		version := Version(rec, feature.Latest)
+		if got, want := AppendJSON(nil, rec, version), AppendJSON(nil, k.make(), version); !bytes.Equal(got, want) {
+			t.Errorf("record id %d prints as %s, without a cause as %s", id, got, want)
+		}
+	}
+}
+
 func TestBadFrames(t *testing.T) {
 	for _, c := range []struct{ name, frame, want string }{
 		{"empty", "", "metadata record: byte 0: the frame version is no unsigned varint of 31 bits"},

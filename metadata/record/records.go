@@ -33,6 +33,7 @@ type FeatureRange struct {
 
 // RegisterBroker says that a broker (re)registered. It is written fenced.
 type RegisterBroker struct {
+	Caused
 	BrokerID             protocol.NodeID
 	IsMigratingZKBroker  bool
 	IncarnationID        protocol.UUID
@@ -48,18 +49,21 @@ type RegisterBroker struct {
 
 // UnregisterBroker removes a broker's registration.
 type UnregisterBroker struct {
+	Caused
 	BrokerID    protocol.NodeID
 	BrokerEpoch protocol.BrokerEpoch
 }
 
 // Topic creates a topic; its Partition records follow in the same batch.
 type Topic struct {
+	Caused
 	Name    string
 	TopicID protocol.UUID
 }
 
 // Partition is the full state of one partition.
 type Partition struct {
+	Caused
 	PartitionID      int32
 	TopicID          protocol.UUID
 	Replicas         []protocol.NodeID
@@ -77,6 +81,7 @@ type Partition struct {
 
 // Config sets one config of a resource; a nil Value deletes it.
 type Config struct {
+	Caused
 	ResourceType int8
 	ResourceName string
 	Name         string
@@ -93,6 +98,7 @@ const RecoveryUnchanged int8 = -1
 // Replaying one adds 1 to the partition epoch, and 1 to the leader epoch where
 // Leader is not LeaderUnchanged. NewPartitionChange sets the neutral values.
 type PartitionChange struct {
+	Caused
 	PartitionID      int32
 	TopicID          protocol.UUID
 	ISR              []protocol.NodeID
@@ -128,11 +134,13 @@ type UnfenceBroker struct {
 
 // RemoveTopic deletes a topic, its partitions and its configs.
 type RemoveTopic struct {
+	Caused
 	TopicID protocol.UUID
 }
 
 // FeatureLevel finalizes a level of a feature.
 type FeatureLevel struct {
+	Caused
 	Name  string
 	Level int16
 }
@@ -146,6 +154,7 @@ type ProducerIDs struct {
 
 // BrokerRegistrationChange changes a registration in place.
 type BrokerRegistrationChange struct {
+	Caused
 	BrokerID             protocol.NodeID
 	BrokerEpoch          protocol.BrokerEpoch
 	Fenced               int8 // 1 fence, −1 unfence, 0 as it is
@@ -172,6 +181,7 @@ type AbortTransaction struct {
 
 // RegisterController says that a controller registered.
 type RegisterController struct {
+	Caused
 	ControllerID     protocol.NodeID
 	IncarnationID    protocol.UUID
 	ZKMigrationReady bool
@@ -182,11 +192,13 @@ type RegisterController struct {
 // ClearELR clears the eligible leader replicas of one topic, or of all where
 // TopicName is empty.
 type ClearELR struct {
+	Caused
 	TopicName string
 }
 
 // UnregisterController removes a controller's registration.
 type UnregisterController struct {
+	Caused
 	ControllerID protocol.NodeID
 }
 

@@ -22,6 +22,7 @@ type RemoveDelegationToken struct {
 // UserScramCredential is one SCRAM credential of a user, in the form that lets
 // a server check a password without knowing it (RFC 5802).
 type UserScramCredential struct {
+	Caused
 	Name       string
 	Mechanism  int8 // 1 SCRAM-SHA-256, 2 SCRAM-SHA-512
 	Salt       []byte
@@ -32,6 +33,7 @@ type UserScramCredential struct {
 
 // RemoveUserScramCredential deletes one SCRAM credential of a user.
 type RemoveUserScramCredential struct {
+	Caused
 	Name      string
 	Mechanism int8
 }
@@ -45,6 +47,7 @@ type QuotaEntity struct {
 
 // ClientQuota sets one quota of one entity, or removes it.
 type ClientQuota struct {
+	Caused
 	Entity []QuotaEntity
 	Key    string
 	Value  float64 // 0 where Remove is set
@@ -53,6 +56,7 @@ type ClientQuota struct {
 
 // AccessControlEntry is one ACL.
 type AccessControlEntry struct {
+	Caused
 	ACLID          protocol.UUID
 	ResourceType   int8
 	ResourceName   string
@@ -65,5 +69,6 @@ type AccessControlEntry struct {
 
 // RemoveAccessControlEntry deletes the ACL of that id.
 type RemoveAccessControlEntry struct {
+	Caused
 	ACLID protocol.UUID
 }
