@@ -210,7 +210,7 @@ func (r *reader) config() *Config {
 		RetentionAge:     r.ms("metadata.max.retention.ms"),
 	}
 	c.Topics = r.topics()
-	c.Controller = Controller{SessionTimeout: r.positiveMs("broker.session.timeout.ms")}
+	c.Controller = r.controller()
 	c.Broker = Broker{
 		HeartbeatInterval:   r.positiveMs("broker.heartbeat.interval.ms"),
 		RegistrationTimeout: r.positiveMs("initial.broker.registration.timeout.ms"),
@@ -322,6 +322,31 @@ func (r *reader) topics() Topics {
 		AutoCreate:        r.flag("auto.create.topics.enable"),
 		Delete:            r.flag("delete.topic.enable"),
 	}
+}
+
+func (r *reader) controller() Controller {
+	c := Controller{
+		SessionTimeout:       r.positiveMs("broker.session.timeout.ms"),
+		FastFailureDetection: r.ownFlag("klamm.fast.failure.detection", true),
+	}
+	interval := time.Duration(min(r.long("leader.imbalance.check.interval.seconds"), math.MaxInt64/int64(time.Second))) * time.Second
+	if r.flag("auto.leader.rebalance.enable") {
+		c.RebalanceInterval = interval
+	}
+	return c
+}
+
+// ownFlag reads a key that Kafka does not have, and so no table either.
+func (r *reader) ownFlag(key string, otherwise bool) bool {
+	if !r.set(key) {
+		return otherwise
+	}
+	switch value := strings.ToLower(trim(r.values[key].Value)); value {
+	case "true", "false":
+		return value == "true"
+	}
+	r.fail(key, "valid is true or false")
+	return otherwise
 }
 
 // checkTopicDefaults holds the broker keys that stand for topic keys to the

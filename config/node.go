@@ -117,6 +117,15 @@ type Controller struct {
 	// heartbeat for so long is fenced. Shorter finds dead hosts sooner and
 	// fences slow ones by mistake. Default 9 s.
 	SessionTimeout time.Duration
+	// RebalanceInterval (leader.imbalance.check.interval.seconds): how often
+	// leaderships are given back to the preferred replicas; 0 where
+	// auto.leader.rebalance.enable is false. Default 300 s.
+	RebalanceInterval time.Duration
+	// FastFailureDetection (klamm.fast.failure.detection): a process that is
+	// seen to be gone, because its connections ended and its port refuses, is
+	// replaced or fenced at once. False leaves it to the timeouts, as in Kafka.
+	// Default true.
+	FastFailureDetection bool
 }
 
 // Broker is the broker's side.

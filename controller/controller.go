@@ -15,6 +15,7 @@ import (
 	"github.com/klamm/klamm/metadata"
 	"github.com/klamm/klamm/metadata/record"
 	"github.com/klamm/klamm/protocol"
+	"github.com/klamm/klamm/protocol/probe"
 	"github.com/klamm/klamm/raftlog"
 )
 
@@ -45,6 +46,14 @@ type Config struct {
 	// Bootstrap are the records that the directory was formatted with, from its
 	// 0-0 checkpoint. They are written when the log holds no features yet.
 	Bootstrap []record.Record
+	// RebalanceInterval is how often leaderships are given back to the preferred
+	// replicas; 0 = never.
+	RebalanceInterval time.Duration
+	// Probe dials brokers, to find out who is gone (evidence.go); nil leaves that
+	// to the session timeout.
+	Probe probe.Dial
+	// InterBroker is the listener on which brokers serve each other, to be probed.
+	InterBroker string
 	// Registration is what this controller registers itself as when it takes
 	// office; nil = it does not. Other controllers send theirs as requests.
 	Registration *kmsg.ControllerRegistrationRequest
@@ -62,9 +71,13 @@ type Controller struct {
 	images Images
 	logger zerolog.Logger
 
+	detector *detector // nil without a Probe
+
 	wake chan struct{} // size 1: a queue that is not empty needs no second ring
 
-	lastEpoch protocol.ControllerEpoch // of the last stay in office; Run's alone
+	// Run's alone: the epoch of the last stay in office, and who led before.
+	lastEpoch   protocol.ControllerEpoch
+	predecessor protocol.NodeID
 
 	mu     sync.Mutex // guards what follows; nothing is locked under it
 	queue  []*op      // first in, first decided
@@ -82,19 +95,47 @@ func New(cfg Config, log Log, images Images, logger zerolog.Logger) *Controller 
 	if cfg.Env.Rand == nil {
 		cfg.Env.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	}
-	return &Controller{
+	c := &Controller{
 		cfg: cfg, log: log, images: images,
-		logger: logger.With().Str("component", "controller").Logger(),
-		wake:   make(chan struct{}, 1),
+		logger:      logger.With().Str("component", "controller").Logger(),
+		wake:        make(chan struct{}, 1),
+		predecessor: protocol.NoNode,
+	}
+	if cfg.Probe != nil {
+		c.detector = newDetector(&c.cfg, images, c.fenceGone, c.logger)
+	}
+	return c
+}
+
+// Publish implements replay.Subscriber.
+func (c *Controller) Publish(delta *metadata.Delta, _ *metadata.Image) {
+	if c.detector != nil {
+		c.detector.publish(delta)
+	}
+}
+
+// Disconnected says that a connection has ended that carried heartbeats of a
+// broker.
+func (c *Controller) Disconnected(id protocol.NodeID, epoch protocol.BrokerEpoch) {
+	if c.detector != nil {
+		c.detector.suspect(time.Now(), life{id, epoch})
 	}
 }
 
 // Run takes office whenever the log reports that this node leads, until ctx
 // ends. It returns when all that it started has ended.
 func (c *Controller) Run(ctx context.Context) error {
+	if c.detector != nil {
+		var detecting sync.WaitGroup
+		defer detecting.Wait()
+		detecting.Go(func() { c.detector.run(ctx) })
+	}
 	for ctx.Err() == nil {
 		leadership, changed := c.log.Leadership()
 		if !leadership.Leading {
+			if leadership.Leader != protocol.NoNode {
+				c.predecessor = leadership.Leader
+			}
 			select {
 			case <-changed:
 			case <-ctx.Done():
@@ -132,6 +173,9 @@ func (c *Controller) lead(ctx context.Context, leadership raftlog.Leadership, ch
 	}
 	c.logger.Info().Int32("controller_epoch", int32(leadership.Epoch)).Int64("offset", o.base.Offset()).Msg("took office")
 	c.open(o.activation())
+	if c.detector != nil {
+		c.detector.suspectAll(o.base, c.predecessor, o.began)
+	}
 	defer func() {
 		c.close()
 		o.end()

@@ -25,10 +25,13 @@
 // NOT_CONTROLLER, which makes the broker look for the controller and ask again;
 // a decision is never carried over into another epoch (invariant 11).
 //
+// A broker is fenced when its session has timed out, or, where Config.Probe is
+// given, as soon as its process is seen to be gone (evidence.go).
+//
 // One goroutine, Run's, owns office, pending image and sessions; a second one,
-// which it starts and waits for, sits in Propose. The queue is behind the only
-// mutex. Nothing else is shared: handlers meet the loop in the queue and wait on
-// their op's channel.
+// which it starts and waits for, sits in Propose, and the detector has some that
+// dial. The queue is behind the only mutex besides the detector's. Nothing else is
+// shared: handlers meet the loop in the queue and wait on their op's channel.
 //
 // Kafka pipelines its batches and keeps a timeline of uncommitted states; rounds
 // need one rule instead and reach the same rate by their size.

@@ -21,7 +21,10 @@ type office struct {
 	// base is the committed image; pending is base and what the round decided.
 	base, pending *metadata.Image
 	sessions      *sessions
+	began         time.Time // all sessions are granted as of then
 	lastAppend    time.Time
+	rebalanceAt   time.Time // of the next look at the leaderships
+	rebalancing   bool      // an op for that is queued
 
 	round    *round
 	inFlight *proposal // the first of round, or nil
@@ -62,8 +65,9 @@ func newOffice(ctx context.Context, c *Controller, leadership raftlog.Leadership
 	}
 	o.base = c.images.Image()
 	o.pending = o.base
-	o.lastAppend = time.Now()
-	o.sessions = newSessions(c.cfg.SessionTimeout, c.cfg.Env.NodeID, o.base, o.lastAppend)
+	o.began = time.Now()
+	o.lastAppend, o.rebalanceAt = o.began, o.began.Add(c.cfg.RebalanceInterval)
+	o.sessions = newSessions(c.cfg.SessionTimeout, c.cfg.Env.NodeID, o.base, o.began)
 	return o, nil
 }
 
@@ -256,15 +260,22 @@ func (o *office) nextDue() time.Time {
 			next = at
 		}
 	}
+	if o.c.cfg.RebalanceInterval > 0 && !o.rebalancing && o.rebalanceAt.Before(next) {
+		next = o.rebalanceAt
+	}
 	return next
 }
 
-// due returns what the time asks for: silent brokers to fence, a NoOp in an idle
-// log.
+// due returns what the time asks for: silent brokers to fence, leaderships to give
+// back, a NoOp in an idle log.
 func (o *office) due(now time.Time) []*op {
 	var ops []*op
 	for _, id := range o.sessions.expired(o.pending, now) {
 		ops = append(ops, o.ownOp("Fence", func() []record.Record { return o.fence(id) }))
+	}
+	if o.c.cfg.RebalanceInterval > 0 && !o.rebalancing && !now.Before(o.rebalanceAt) {
+		o.rebalancing = true
+		ops = append(ops, o.ownOp("Rebalance", o.rebalance))
 	}
 	if idle := o.c.cfg.MaxIdle; idle > 0 && o.round == nil && now.Sub(o.lastAppend) >= idle && len(ops) == 0 {
 		ops = append(ops, o.ownOp("NoOp", func() []record.Record { return []record.Record{&record.NoOp{}} }))
@@ -282,6 +293,43 @@ func (o *office) fence(id protocol.NodeID) []record.Record {
 	records := decide.Fence(o.pending, id, o.c.cfg.Env)
 	if len(records) > 0 {
 		o.c.logger.Info().Int32("broker", int32(id)).Int("partitions", len(records)-1).Msg("fenced: session timed out")
+	}
+	return records
+}
+
+// fenceGone fences a broker whose process has been found gone.
+func (c *Controller) fenceGone(s suspicion) {
+	o := &op{name: "Fence", received: time.Now(), done: make(chan error, 1)}
+	o.decide = func(o *office) (decision, error) {
+		b, ok := o.pending.Broker(s.broker)
+		if !ok || b.Epoch != s.epoch || b.InControlledShutdown || !o.sessions.confirmEnd(s, c.heardInQueue(s.life)) {
+			return decision{}, nil
+		}
+		records := decide.Fence(o.pending, s.broker, c.cfg.Env)
+		if len(records) > 0 {
+			c.logger.Info().Int32("broker", int32(s.broker)).Int("partitions", len(records)-1).
+				Dur("after", time.Since(s.since)).Msg("fenced: its process is gone")
+		}
+		return decision{records: records}, nil
+	}
+	c.submit(o)
+}
+
+// maxRebalance bounds the leaderships that are given back at a time, so that a
+// broker that comes back to many does not hold up other changes.
+const maxRebalance = 1000
+
+// rebalance gives leaderships back to preferred replicas. Where there are more it
+// goes on in the next round.
+func (o *office) rebalance() []record.Record {
+	records, more := decide.Rebalance(o.pending, maxRebalance, o.c.cfg.Env)
+	o.rebalancing = false
+	o.rebalanceAt = time.Now()
+	if !more {
+		o.rebalanceAt = o.rebalanceAt.Add(o.c.cfg.RebalanceInterval)
+	}
+	if len(records) > 0 {
+		o.c.logger.Info().Int("partitions", len(records)).Msg("gave leaderships back to the preferred replicas")
 	}
 	return records
 }

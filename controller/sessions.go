@@ -120,3 +120,10 @@ func (s *sessions) confirmExpiry(id protocol.NodeID, heard, now time.Time) bool 
 	}
 	return now.Sub(lease.heard) >= s.timeout
 }
+
+// confirmEnd tells whether a life whose process was found gone has not been heard
+// of since it was suspected. heard is when it was heard of but not touched yet.
+func (s *sessions) confirmEnd(of suspicion, heard time.Time) bool {
+	lease, ok := s.of[of.broker]
+	return ok && !lease.heard.After(of.since) && !heard.After(of.since)
+}

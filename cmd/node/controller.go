@@ -15,6 +15,7 @@ import (
 	"github.com/klamm/klamm/metadata/replay"
 	"github.com/klamm/klamm/metadata/snapshot"
 	"github.com/klamm/klamm/protocol"
+	"github.com/klamm/klamm/protocol/probe"
 	"github.com/klamm/klamm/protocol/server"
 	"github.com/klamm/klamm/raftlog"
 	"github.com/klamm/klamm/storage/vfs"
@@ -72,12 +73,18 @@ func (n *node) startController(ctx context.Context, below *stage, meta *metadata
 		Snapshots:       snapshots,
 		FirstEntry:      controller.FirstEntry(n.cfg.Node.ID, ids, dynamic),
 		Logger:          n.asked,
+
+		FastFailureDetection: n.cfg.Controller.FastFailureDetection,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open raft: %w", err)
 	}
 	q := &quorum{engine: engine, voters: voters}
 	n.gauges.quorum.Store(q)
+	var dial probe.Dial
+	if n.cfg.Controller.FastFailureDetection {
+		dial = probe.TCP
+	}
 	ctl := controller.New(controller.Config{
 		Env: decide.Env{
 			ClusterID:         n.cluster,
@@ -89,11 +96,15 @@ func (n *node) startController(ctx context.Context, below *stage, meta *metadata
 			DeleteTopics:      n.cfg.Topics.Delete,
 			Authorizer:        n.cfg.Static["authorizer.class.name"] != "",
 		},
-		SessionTimeout: n.cfg.Controller.SessionTimeout,
-		MaxIdle:        n.cfg.Metadata.IdleInterval,
-		Bootstrap:      bootstrap,
-		Registration:   n.controllerRegistration(),
+		SessionTimeout:    n.cfg.Controller.SessionTimeout,
+		MaxIdle:           n.cfg.Metadata.IdleInterval,
+		RebalanceInterval: n.cfg.Controller.RebalanceInterval,
+		Probe:             dial,
+		InterBroker:       n.cfg.Listeners.InterBroker,
+		Bootstrap:         bootstrap,
+		Registration:      n.controllerRegistration(),
 	}, engine, meta.replayer, n.log)
+	meta.replayer.Subscribe(ctl)
 
 	below.run("raft", engine.Run)
 	below.run("controller", ctl.Run)

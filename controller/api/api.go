@@ -58,11 +58,12 @@ type handler func(c call) answer
 type handlers struct {
 	Config
 	forwarded map[int16]handler // those that an Envelope may carry
+	lines     heartbeatLines
 }
 
 // APIs returns the APIs of the controller listener that are served here.
 func APIs(cfg Config) []server.API {
-	h := &handlers{Config: cfg}
+	h := &handlers{Config: cfg, lines: heartbeatLines{of: make(map[uint64]heartbeatLine)}}
 	h.forwarded = map[int16]handler{
 		int16(kmsg.CreateTopics):               h.createTopics,
 		int16(kmsg.DeleteTopics):               h.deleteTopics,
@@ -83,7 +84,7 @@ func APIs(cfg Config) []server.API {
 	}
 	apis := []server.API{
 		serve(kmsg.BrokerRegistration, direct(h.registerBroker)),
-		serve(kmsg.BrokerHeartbeat, direct(h.heartbeat)),
+		serve(kmsg.BrokerHeartbeat, h.heartbeatOnConn),
 		serve(kmsg.ControllerRegistration, direct(h.registerController)),
 		serve(kmsg.AllocateProducerIDs, direct(h.allocateProducerIDs)),
 		serve(kmsg.AlterPartition, direct(h.alterPartition)),
