@@ -14,57 +14,57 @@ import (
 // request are kept all or none.
 
 // IncrementalAlterConfigs changes single configs of resources.
-func (c *Controller) IncrementalAlterConfigs(req *kmsg.IncrementalAlterConfigsRequest, deadline time.Time) *Pending[Change[*kmsg.IncrementalAlterConfigsResponse]] {
-	return change(c, "IncrementalAlterConfigs", deadline, func(o *office) ([]record.Record, *kmsg.IncrementalAlterConfigsResponse) {
+func (c *Controller) IncrementalAlterConfigs(req *kmsg.IncrementalAlterConfigsRequest, by string, deadline time.Time) *Pending[Change[*kmsg.IncrementalAlterConfigsResponse]] {
+	return change(c, "IncrementalAlterConfigs", by, deadline, func(o *office) ([]record.Record, *kmsg.IncrementalAlterConfigsResponse) {
 		return decide.IncrementalAlterConfigs(o.pending, req, c.cfg.Env)
 	})
 }
 
 // AlterConfigs replaces the configs of resources.
-func (c *Controller) AlterConfigs(req *kmsg.AlterConfigsRequest, deadline time.Time) *Pending[Change[*kmsg.AlterConfigsResponse]] {
-	return change(c, "AlterConfigs", deadline, func(o *office) ([]record.Record, *kmsg.AlterConfigsResponse) {
+func (c *Controller) AlterConfigs(req *kmsg.AlterConfigsRequest, by string, deadline time.Time) *Pending[Change[*kmsg.AlterConfigsResponse]] {
+	return change(c, "AlterConfigs", by, deadline, func(o *office) ([]record.Record, *kmsg.AlterConfigsResponse) {
 		return decide.AlterConfigs(o.pending, req, c.cfg.Env)
 	})
 }
 
 // UpdateFeatures finalizes levels of features.
-func (c *Controller) UpdateFeatures(req *kmsg.UpdateFeaturesRequest, deadline time.Time) *Pending[Change[*kmsg.UpdateFeaturesResponse]] {
-	return change(c, "UpdateFeatures", deadline, func(o *office) ([]record.Record, *kmsg.UpdateFeaturesResponse) {
+func (c *Controller) UpdateFeatures(req *kmsg.UpdateFeaturesRequest, by string, deadline time.Time) *Pending[Change[*kmsg.UpdateFeaturesResponse]] {
+	return change(c, "UpdateFeatures", by, deadline, func(o *office) ([]record.Record, *kmsg.UpdateFeaturesResponse) {
 		return decide.UpdateFeatures(o.pending, req, c.cfg.Env)
 	})
 }
 
 // AlterClientQuotas sets and removes quotas.
-func (c *Controller) AlterClientQuotas(req *kmsg.AlterClientQuotasRequest, deadline time.Time) *Pending[Change[*kmsg.AlterClientQuotasResponse]] {
-	return change(c, "AlterClientQuotas", deadline, func(o *office) ([]record.Record, *kmsg.AlterClientQuotasResponse) {
+func (c *Controller) AlterClientQuotas(req *kmsg.AlterClientQuotasRequest, by string, deadline time.Time) *Pending[Change[*kmsg.AlterClientQuotasResponse]] {
+	return change(c, "AlterClientQuotas", by, deadline, func(o *office) ([]record.Record, *kmsg.AlterClientQuotasResponse) {
 		return decide.AlterClientQuotas(o.pending, req)
 	})
 }
 
 // AlterUserScramCredentials sets and deletes SCRAM credentials.
-func (c *Controller) AlterUserScramCredentials(req *kmsg.AlterUserSCRAMCredentialsRequest, deadline time.Time) *Pending[Change[*kmsg.AlterUserSCRAMCredentialsResponse]] {
-	return change(c, "AlterUserScramCredentials", deadline, func(o *office) ([]record.Record, *kmsg.AlterUserSCRAMCredentialsResponse) {
+func (c *Controller) AlterUserScramCredentials(req *kmsg.AlterUserSCRAMCredentialsRequest, by string, deadline time.Time) *Pending[Change[*kmsg.AlterUserSCRAMCredentialsResponse]] {
+	return change(c, "AlterUserScramCredentials", by, deadline, func(o *office) ([]record.Record, *kmsg.AlterUserSCRAMCredentialsResponse) {
 		return decide.AlterUserScramCredentials(o.pending, req)
 	})
 }
 
 // CreateACLs stores ACLs.
-func (c *Controller) CreateACLs(req *kmsg.CreateACLsRequest, deadline time.Time) *Pending[Change[*kmsg.CreateACLsResponse]] {
-	return change(c, "CreateAcls", deadline, func(o *office) ([]record.Record, *kmsg.CreateACLsResponse) {
+func (c *Controller) CreateACLs(req *kmsg.CreateACLsRequest, by string, deadline time.Time) *Pending[Change[*kmsg.CreateACLsResponse]] {
+	return change(c, "CreateAcls", by, deadline, func(o *office) ([]record.Record, *kmsg.CreateACLsResponse) {
 		return decide.CreateACLs(o.pending, req, c.cfg.Env)
 	})
 }
 
 // DeleteACLs deletes the ACLs that filters mean.
-func (c *Controller) DeleteACLs(req *kmsg.DeleteACLsRequest, deadline time.Time) *Pending[Change[*kmsg.DeleteACLsResponse]] {
-	return change(c, "DeleteAcls", deadline, func(o *office) ([]record.Record, *kmsg.DeleteACLsResponse) {
+func (c *Controller) DeleteACLs(req *kmsg.DeleteACLsRequest, by string, deadline time.Time) *Pending[Change[*kmsg.DeleteACLsResponse]] {
+	return change(c, "DeleteAcls", by, deadline, func(o *office) ([]record.Record, *kmsg.DeleteACLsResponse) {
 		return decide.DeleteACLs(o.pending, req, c.cfg.Env)
 	})
 }
 
 // UnregisterController removes a controller's registration.
-func (c *Controller) UnregisterController(id protocol.NodeID, deadline time.Time) *Pending[struct{}] {
-	p := newPending("UnregisterController", deadline, func(o *office, _ *struct{}) (decision, error) {
+func (c *Controller) UnregisterController(id protocol.NodeID, by string, deadline time.Time) *Pending[struct{}] {
+	p := newPending("UnregisterController", by, deadline, func(o *office, _ *struct{}) (decision, error) {
 		records, err := decide.UnregisterController(o.pending, id, c.cfg.Env)
 		return decision{records: records}, err
 	})

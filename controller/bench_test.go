@@ -64,7 +64,7 @@ func BenchmarkCreateTopics(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			n++
-			wait(c.CreateTopics(creation(3, fmt.Sprint("topic-", n)), soon()))
+			wait(c.CreateTopics(creation(3, fmt.Sprint("topic-", n)), "", soon()))
 		}
 	})
 	b.Run("64 at once", func(b *testing.B) {
@@ -75,7 +75,7 @@ func BenchmarkCreateTopics(b *testing.B) {
 			var all []*Pending[Change[*kmsg.CreateTopicsResponse]]
 			for range 64 {
 				n++
-				all = append(all, c.CreateTopics(creation(3, fmt.Sprint("topic-", n)), soon()))
+				all = append(all, c.CreateTopics(creation(3, fmt.Sprint("topic-", n)), "", soon()))
 			}
 			for _, p := range all {
 				wait(p)
@@ -93,7 +93,7 @@ func BenchmarkCreateTopics(b *testing.B) {
 			for i := range 1000 {
 				names = append(names, fmt.Sprintf("topic-%d-%d", n, i))
 			}
-			wait(c.CreateTopics(creation(3, names...), soon()))
+			wait(c.CreateTopics(creation(3, names...), "", soon()))
 		}
 	})
 }

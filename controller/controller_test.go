@@ -285,7 +285,7 @@ func TestOversizedRecord(t *testing.T) {
 		req := creation(1, "a")
 		value := strings.Repeat("0:1,", 300_000) + "0:1"
 		req.Topics[0].Configs = []kmsg.CreateTopicsRequestTopicConfig{{Name: "leader.replication.throttled.replicas", Value: &value}}
-		if _, err := w.c.CreateTopics(req, soon()).Wait(t.Context()); protocol.CodeOf(err) != protocol.ErrPolicyViolation {
+		if _, err := w.c.CreateTopics(req, "", soon()).Wait(t.Context()); protocol.CodeOf(err) != protocol.ErrPolicyViolation {
 			t.Errorf("error %v, want POLICY_VIOLATION", err)
 		}
 		if _, err := w.create(1, "a").Wait(t.Context()); err != nil {
@@ -319,9 +319,9 @@ func TestDeadlines(t *testing.T) {
 		defer w.stop()
 		w.join(1, 'a')
 		w.log.Hold()
-		inFlight := w.c.CreateTopics(creation(1, "a"), time.Now().Add(time.Second))
+		inFlight := w.c.CreateTopics(creation(1, "a"), "", time.Now().Add(time.Second))
 		synctest.Wait()
-		queued := w.c.CreateTopics(creation(1, "b"), time.Now().Add(time.Second))
+		queued := w.c.CreateTopics(creation(1, "b"), "", time.Now().Add(time.Second))
 		if _, err := inFlight.Wait(t.Context()); !errors.Is(err, protocol.ErrRequestTimedOut) {
 			t.Errorf("in flight: %v", err)
 		}

@@ -14,7 +14,7 @@ func TestLateCommit(t *testing.T) {
 		defer w.stop()
 		w.join(1, 'a')
 		w.log.Hold()
-		inFlight := w.c.CreateTopics(creation(1, "a"), time.Now().Add(time.Second))
+		inFlight := w.c.CreateTopics(creation(1, "a"), "", time.Now().Add(time.Second))
 		time.AfterFunc(5*time.Second, w.log.Release)
 		done, err := inFlight.Wait(t.Context())
 		if err != nil || done.Response.Topics[0].ErrorCode != 0 {

@@ -181,6 +181,7 @@ func (o *office) decideOp(r *round, delta *metadata.Delta, op *op) {
 	level := o.pending.Level()
 	if err == nil {
 		for i, rec := range d.records {
+			op.explain(rec)
 			d.records[i] = record.Fit(rec, level)
 		}
 		sizes, total, err = r.measure(op, level, d.records)
@@ -290,7 +291,7 @@ func (o *office) fence(id protocol.NodeID) []record.Record {
 	if !ok || !o.sessions.confirmExpiry(id, o.c.heardInQueue(life{id, b.Epoch}), time.Now()) {
 		return nil
 	}
-	records := decide.Fence(o.pending, id, o.c.cfg.Env)
+	records := decide.Fence(o.pending, id, decide.SessionExpired, o.c.cfg.Env)
 	if len(records) > 0 {
 		o.c.logger.Info().Int32("broker", int32(id)).Int("partitions", len(records)-1).Msg("fenced: session timed out")
 	}
@@ -305,7 +306,7 @@ func (c *Controller) fenceGone(s suspicion) {
 		if !ok || b.Epoch != s.epoch || b.InControlledShutdown || !o.sessions.confirmEnd(s, c.heardInQueue(s.life)) {
 			return decision{}, nil
 		}
-		records := decide.Fence(o.pending, s.broker, c.cfg.Env)
+		records := decide.Fence(o.pending, s.broker, decide.ProcessGone, c.cfg.Env)
 		if len(records) > 0 {
 			c.logger.Info().Int32("broker", int32(s.broker)).Int("partitions", len(records)-1).
 				Dur("after", time.Since(s.since)).Msg("fenced: its process is gone")

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 // op is one request to decide, on its way through the queue and a round.
 type op struct {
 	name     string
+	by       string // whose request it is; "" where it is none of an administrator
 	received time.Time
 	deadline time.Time // zero = none
 	atomic   bool      // all records or none, however many
@@ -44,6 +46,22 @@ type decision struct {
 	then func(first, last int64)
 }
 
+// maxPrincipal bounds what a principal, which a client may make up, costs in each
+// record.
+const maxPrincipal = 256
+
+// explain completes the cause of a record that came out of the op.
+func (o *op) explain(rec record.Record) {
+	cause := record.CauseOf(rec)
+	if cause == "" {
+		cause = o.name
+	}
+	if o.by != "" {
+		cause += " by " + strings.ToValidUTF8(o.by[:min(len(o.by), maxPrincipal)], "")
+	}
+	record.SetCause(rec, cause)
+}
+
 func (o *op) finish(err error) { o.done <- err }
 
 // Pending is an answer in the making.
@@ -53,9 +71,9 @@ type Pending[T any] struct {
 }
 
 // newPending makes an op whose decide sets the value.
-func newPending[T any](name string, deadline time.Time, decide func(o *office, value *T) (decision, error)) *Pending[T] {
+func newPending[T any](name, by string, deadline time.Time, decide func(o *office, value *T) (decision, error)) *Pending[T] {
 	p := &Pending[T]{op: &op{
-		name: name, received: time.Now(), deadline: deadline, done: make(chan error, 1),
+		name: name, by: by, received: time.Now(), deadline: deadline, done: make(chan error, 1),
 	}}
 	p.op.decide = func(o *office) (decision, error) { return decide(o, &p.value) }
 	return p

@@ -11,12 +11,13 @@ import (
 )
 
 // Each operation queues a request at once and returns its Pending answer. A
-// request is not modified and must not be afterwards.
+// request is not modified and must not be afterwards. Of an administrator's, by is
+// the principal, for the records to name.
 
 // RegisterBroker registers a broker; the answer is its epoch.
 func (c *Controller) RegisterBroker(req *kmsg.BrokerRegistrationRequest, deadline time.Time) *Pending[protocol.BrokerEpoch] {
 	id := protocol.NodeID(req.BrokerID)
-	p := newPending("BrokerRegistration", deadline, func(o *office, epoch *protocol.BrokerEpoch) (decision, error) {
+	p := newPending("BrokerRegistration", "", deadline, func(o *office, epoch *protocol.BrokerEpoch) (decision, error) {
 		now := time.Now()
 		records, e, err := decide.RegisterBroker(o.pending, req, o.sessions.alive(id, now), c.cfg.Env)
 		if err != nil {
@@ -36,7 +37,7 @@ func (c *Controller) RegisterBroker(req *kmsg.BrokerRegistrationRequest, deadlin
 func (c *Controller) Heartbeat(req *kmsg.BrokerHeartbeatRequest, deadline time.Time) *Pending[*kmsg.BrokerHeartbeatResponse] {
 	id := protocol.NodeID(req.BrokerID)
 	var p *Pending[*kmsg.BrokerHeartbeatResponse]
-	p = newPending("BrokerHeartbeat", deadline, func(o *office, resp **kmsg.BrokerHeartbeatResponse) (decision, error) {
+	p = newPending("BrokerHeartbeat", "", deadline, func(o *office, resp **kmsg.BrokerHeartbeatResponse) (decision, error) {
 		return c.heartbeat(o, req, p.op.received, resp)
 	})
 	p.op.heartbeatOf = life{id, protocol.BrokerEpoch(req.BrokerEpoch)}
@@ -76,8 +77,8 @@ func (c *Controller) heartbeat(o *office, req *kmsg.BrokerHeartbeatRequest, rece
 }
 
 // UnregisterBroker removes a broker's registration.
-func (c *Controller) UnregisterBroker(id protocol.NodeID, deadline time.Time) *Pending[struct{}] {
-	p := newPending("UnregisterBroker", deadline, func(o *office, _ *struct{}) (decision, error) {
+func (c *Controller) UnregisterBroker(id protocol.NodeID, by string, deadline time.Time) *Pending[struct{}] {
+	p := newPending("UnregisterBroker", by, deadline, func(o *office, _ *struct{}) (decision, error) {
 		records, err := decide.UnregisterBroker(o.pending, id, c.cfg.Env)
 		return decision{records: records, then: func(_, _ int64) { delete(o.sessions.of, id) }}, err
 	})
@@ -87,7 +88,7 @@ func (c *Controller) UnregisterBroker(id protocol.NodeID, deadline time.Time) *P
 
 // RegisterController registers a controller.
 func (c *Controller) RegisterController(req *kmsg.ControllerRegistrationRequest, deadline time.Time) *Pending[struct{}] {
-	p := newPending("ControllerRegistration", deadline, func(o *office, _ *struct{}) (decision, error) {
+	p := newPending("ControllerRegistration", "", deadline, func(o *office, _ *struct{}) (decision, error) {
 		records, err := decide.RegisterController(o.pending, req)
 		return decision{records: records}, err
 	})
@@ -97,7 +98,7 @@ func (c *Controller) RegisterController(req *kmsg.ControllerRegistrationRequest,
 
 // AllocateProducerIDs hands out a block of producer ids.
 func (c *Controller) AllocateProducerIDs(req *kmsg.AllocateProducerIDsRequest, deadline time.Time) *Pending[*kmsg.AllocateProducerIDsResponse] {
-	p := newPending("AllocateProducerIds", deadline, func(o *office, resp **kmsg.AllocateProducerIDsResponse) (decision, error) {
+	p := newPending("AllocateProducerIds", "", deadline, func(o *office, resp **kmsg.AllocateProducerIDsResponse) (decision, error) {
 		records, r, err := decide.AllocateProducerIDs(o.pending, req)
 		*resp = r
 		return decision{records: records}, err
@@ -115,28 +116,28 @@ type Change[R any] struct {
 }
 
 // CreateTopics creates topics, all of the request or none.
-func (c *Controller) CreateTopics(req *kmsg.CreateTopicsRequest, deadline time.Time) *Pending[Change[*kmsg.CreateTopicsResponse]] {
-	return change(c, "CreateTopics", deadline, func(o *office) ([]record.Record, *kmsg.CreateTopicsResponse) {
+func (c *Controller) CreateTopics(req *kmsg.CreateTopicsRequest, by string, deadline time.Time) *Pending[Change[*kmsg.CreateTopicsResponse]] {
+	return change(c, "CreateTopics", by, deadline, func(o *office) ([]record.Record, *kmsg.CreateTopicsResponse) {
 		return decide.CreateTopics(o.pending, req, c.cfg.Env)
 	})
 }
 
 // DeleteTopics deletes topics, all of the request or none.
-func (c *Controller) DeleteTopics(req *kmsg.DeleteTopicsRequest, deadline time.Time) *Pending[Change[*kmsg.DeleteTopicsResponse]] {
-	return change(c, "DeleteTopics", deadline, func(o *office) ([]record.Record, *kmsg.DeleteTopicsResponse) {
+func (c *Controller) DeleteTopics(req *kmsg.DeleteTopicsRequest, by string, deadline time.Time) *Pending[Change[*kmsg.DeleteTopicsResponse]] {
+	return change(c, "DeleteTopics", by, deadline, func(o *office) ([]record.Record, *kmsg.DeleteTopicsResponse) {
 		return decide.DeleteTopics(o.pending, req, c.cfg.Env)
 	})
 }
 
 // CreatePartitions adds partitions to topics, all of the request or none.
-func (c *Controller) CreatePartitions(req *kmsg.CreatePartitionsRequest, deadline time.Time) *Pending[Change[*kmsg.CreatePartitionsResponse]] {
-	return change(c, "CreatePartitions", deadline, func(o *office) ([]record.Record, *kmsg.CreatePartitionsResponse) {
+func (c *Controller) CreatePartitions(req *kmsg.CreatePartitionsRequest, by string, deadline time.Time) *Pending[Change[*kmsg.CreatePartitionsResponse]] {
+	return change(c, "CreatePartitions", by, deadline, func(o *office) ([]record.Record, *kmsg.CreatePartitionsResponse) {
 		return decide.CreatePartitions(o.pending, req, c.cfg.Env)
 	})
 }
 
-func change[R any](c *Controller, name string, deadline time.Time, run func(o *office) ([]record.Record, R)) *Pending[Change[R]] {
-	p := newPending(name, deadline, func(o *office, answer *Change[R]) (decision, error) {
+func change[R any](c *Controller, name, by string, deadline time.Time, run func(o *office) ([]record.Record, R)) *Pending[Change[R]] {
+	p := newPending(name, by, deadline, func(o *office, answer *Change[R]) (decision, error) {
 		records, resp := run(o)
 		answer.Response, answer.Offset = resp, -1
 		return decision{records: records, then: func(_, last int64) { answer.Offset = last }}, nil

@@ -14,7 +14,7 @@ import (
 // AlterPartition takes a broker's word for the ISRs of the partitions that it
 // leads.
 func (c *Controller) AlterPartition(req *kmsg.AlterPartitionRequest, deadline time.Time) *Pending[*kmsg.AlterPartitionResponse] {
-	p := newPending("AlterPartition", deadline, func(o *office, resp **kmsg.AlterPartitionResponse) (decision, error) {
+	p := newPending("AlterPartition", "", deadline, func(o *office, resp **kmsg.AlterPartitionResponse) (decision, error) {
 		records, r, err := decide.AlterPartition(o.pending, req, c.cfg.Env)
 		*resp = r
 		return decision{records: records}, err
@@ -25,8 +25,8 @@ func (c *Controller) AlterPartition(req *kmsg.AlterPartitionRequest, deadline ti
 
 // ElectLeaders elects leaders that an administrator asks for. The records of the
 // request need not be atomic.
-func (c *Controller) ElectLeaders(req *kmsg.ElectLeadersRequest, deadline time.Time) *Pending[Change[*kmsg.ElectLeadersResponse]] {
-	p := newPending("ElectLeaders", deadline, func(o *office, answer *Change[*kmsg.ElectLeadersResponse]) (decision, error) {
+func (c *Controller) ElectLeaders(req *kmsg.ElectLeadersRequest, by string, deadline time.Time) *Pending[Change[*kmsg.ElectLeadersResponse]] {
+	p := newPending("ElectLeaders", by, deadline, func(o *office, answer *Change[*kmsg.ElectLeadersResponse]) (decision, error) {
 		records, resp, err := decide.ElectLeaders(o.pending, req, c.cfg.Env)
 		answer.Response, answer.Offset = resp, -1
 		return decision{records: records, then: func(_, last int64) { answer.Offset = last }}, err
@@ -37,15 +37,15 @@ func (c *Controller) ElectLeaders(req *kmsg.ElectLeadersRequest, deadline time.T
 
 // AlterPartitionReassignments moves partitions to other brokers, or cancels their
 // moves.
-func (c *Controller) AlterPartitionReassignments(req *kmsg.AlterPartitionAssignmentsRequest, deadline time.Time) *Pending[Change[*kmsg.AlterPartitionAssignmentsResponse]] {
-	return change(c, "AlterPartitionReassignments", deadline, func(o *office) ([]record.Record, *kmsg.AlterPartitionAssignmentsResponse) {
+func (c *Controller) AlterPartitionReassignments(req *kmsg.AlterPartitionAssignmentsRequest, by string, deadline time.Time) *Pending[Change[*kmsg.AlterPartitionAssignmentsResponse]] {
+	return change(c, "AlterPartitionReassignments", by, deadline, func(o *office) ([]record.Record, *kmsg.AlterPartitionAssignmentsResponse) {
 		return decide.AlterPartitionReassignments(o.pending, req, c.cfg.Env)
 	})
 }
 
 // ListPartitionReassignments tells which partitions are on their way.
 func (c *Controller) ListPartitionReassignments(req *kmsg.ListPartitionReassignmentsRequest, deadline time.Time) *Pending[*kmsg.ListPartitionReassignmentsResponse] {
-	p := newPending("ListPartitionReassignments", deadline, func(o *office, resp **kmsg.ListPartitionReassignmentsResponse) (decision, error) {
+	p := newPending("ListPartitionReassignments", "", deadline, func(o *office, resp **kmsg.ListPartitionReassignmentsResponse) (decision, error) {
 		*resp = decide.ListPartitionReassignments(o.pending, req)
 		return decision{}, nil
 	})

@@ -215,5 +215,5 @@ func creation(partitions int32, names ...string) *kmsg.CreateTopicsRequest {
 }
 
 func (w *world) create(partitions int32, names ...string) *Pending[Change[*kmsg.CreateTopicsResponse]] {
-	return w.c.CreateTopics(creation(partitions, names...), soon())
+	return w.c.CreateTopics(creation(partitions, names...), "", soon())
 }

@@ -7,7 +7,7 @@ import (
 func (h *handlers) createACLs(c call) answer {
 	req := c.body.(*kmsg.CreateACLsRequest)
 	deadline := c.received.Add(requestTimeout)
-	return change(h, c, kmsg.CreateACLs, "ACLs created", deadline, h.Controller.CreateACLs(req, deadline),
+	return change(h, c, kmsg.CreateACLs, "ACLs created", deadline, h.Controller.CreateACLs(req, c.caller.principal, deadline),
 		func(code int16, message *string) *kmsg.CreateACLsResponse {
 			resp := kmsg.NewPtrCreateACLsResponse()
 			for range req.Creations {
@@ -22,7 +22,7 @@ func (h *handlers) createACLs(c call) answer {
 func (h *handlers) deleteACLs(c call) answer {
 	req := c.body.(*kmsg.DeleteACLsRequest)
 	deadline := c.received.Add(requestTimeout)
-	return change(h, c, kmsg.DeleteACLs, "ACLs deleted", deadline, h.Controller.DeleteACLs(req, deadline),
+	return change(h, c, kmsg.DeleteACLs, "ACLs deleted", deadline, h.Controller.DeleteACLs(req, c.caller.principal, deadline),
 		func(code int16, message *string) *kmsg.DeleteACLsResponse {
 			resp := kmsg.NewPtrDeleteACLsResponse()
 			for range req.Filters {

@@ -7,7 +7,7 @@ import (
 func (h *handlers) incrementalAlterConfigs(c call) answer {
 	req := c.body.(*kmsg.IncrementalAlterConfigsRequest)
 	deadline := c.received.Add(requestTimeout)
-	return change(h, c, kmsg.IncrementalAlterConfigs, "configs altered", deadline, h.Controller.IncrementalAlterConfigs(req, deadline),
+	return change(h, c, kmsg.IncrementalAlterConfigs, "configs altered", deadline, h.Controller.IncrementalAlterConfigs(req, c.caller.principal, deadline),
 		func(code int16, message *string) *kmsg.IncrementalAlterConfigsResponse {
 			resp := kmsg.NewPtrIncrementalAlterConfigsResponse()
 			for _, r := range req.Resources {
@@ -23,7 +23,7 @@ func (h *handlers) incrementalAlterConfigs(c call) answer {
 func (h *handlers) alterConfigs(c call) answer {
 	req := c.body.(*kmsg.AlterConfigsRequest)
 	deadline := c.received.Add(requestTimeout)
-	return change(h, c, kmsg.AlterConfigs, "configs altered", deadline, h.Controller.AlterConfigs(req, deadline),
+	return change(h, c, kmsg.AlterConfigs, "configs altered", deadline, h.Controller.AlterConfigs(req, c.caller.principal, deadline),
 		func(code int16, message *string) *kmsg.AlterConfigsResponse {
 			resp := kmsg.NewPtrAlterConfigsResponse()
 			for _, r := range req.Resources {

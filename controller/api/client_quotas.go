@@ -7,7 +7,7 @@ import (
 func (h *handlers) alterClientQuotas(c call) answer {
 	req := c.body.(*kmsg.AlterClientQuotasRequest)
 	deadline := c.received.Add(requestTimeout)
-	return change(h, c, kmsg.AlterClientQuotas, "client quotas altered", deadline, h.Controller.AlterClientQuotas(req, deadline),
+	return change(h, c, kmsg.AlterClientQuotas, "client quotas altered", deadline, h.Controller.AlterClientQuotas(req, c.caller.principal, deadline),
 		func(code int16, message *string) *kmsg.AlterClientQuotasResponse {
 			resp := kmsg.NewPtrAlterClientQuotasResponse()
 			for _, entry := range req.Entries {

@@ -7,7 +7,7 @@ import (
 func (h *handlers) createTopics(c call) answer {
 	req := c.body.(*kmsg.CreateTopicsRequest)
 	deadline := c.deadline(req.TimeoutMillis)
-	return change(h, c, kmsg.CreateTopics, "topics created", deadline, h.Controller.CreateTopics(req, deadline),
+	return change(h, c, kmsg.CreateTopics, "topics created", deadline, h.Controller.CreateTopics(req, c.caller.principal, deadline),
 		func(code int16, message *string) *kmsg.CreateTopicsResponse {
 			// Every topic has the error of the whole request; there is no other place.
 			resp := kmsg.NewPtrCreateTopicsResponse()

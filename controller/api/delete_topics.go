@@ -10,7 +10,7 @@ import (
 
 func (h *handlers) deleteTopics(c call) answer {
 	req := c.body.(*kmsg.DeleteTopicsRequest)
-	pending := h.Controller.DeleteTopics(req, c.deadline(req.TimeoutMillis))
+	pending := h.Controller.DeleteTopics(req, c.caller.principal, c.deadline(req.TimeoutMillis))
 	return func(ctx context.Context) (kmsg.Response, error) {
 		topics, err := pending.Wait(ctx)
 		if err != nil {

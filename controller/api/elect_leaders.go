@@ -7,7 +7,7 @@ import (
 func (h *handlers) electLeaders(c call) answer {
 	req := c.body.(*kmsg.ElectLeadersRequest)
 	deadline := c.deadline(req.TimeoutMillis)
-	return change(h, c, kmsg.ElectLeaders, "leaders elected", deadline, h.Controller.ElectLeaders(req, deadline),
+	return change(h, c, kmsg.ElectLeaders, "leaders elected", deadline, h.Controller.ElectLeaders(req, c.caller.principal, deadline),
 		func(code int16, message *string) *kmsg.ElectLeadersResponse {
 			resp := kmsg.NewPtrElectLeadersResponse()
 			resp.ErrorCode = code

@@ -11,7 +11,7 @@ import (
 func (h *handlers) alterPartitionReassignments(c call) answer {
 	req := c.body.(*kmsg.AlterPartitionAssignmentsRequest)
 	deadline := c.deadline(req.TimeoutMillis)
-	return change(h, c, kmsg.AlterPartitionAssignments, "partitions reassigned", deadline, h.Controller.AlterPartitionReassignments(req, deadline),
+	return change(h, c, kmsg.AlterPartitionAssignments, "partitions reassigned", deadline, h.Controller.AlterPartitionReassignments(req, c.caller.principal, deadline),
 		func(code int16, message *string) *kmsg.AlterPartitionAssignmentsResponse {
 			resp := kmsg.NewPtrAlterPartitionAssignmentsResponse()
 			resp.ErrorCode, resp.ErrorMessage = code, message

@@ -13,7 +13,7 @@ func (h *handlers) alterUserScramCredentials(c call) answer {
 		u.Salt, u.SaltedPassword = bytes.Clone(u.Salt), bytes.Clone(u.SaltedPassword)
 	}
 	deadline := c.received.Add(requestTimeout)
-	return change(h, c, kmsg.AlterUserSCRAMCredentials, "SCRAM credentials altered", deadline, h.Controller.AlterUserScramCredentials(req, deadline),
+	return change(h, c, kmsg.AlterUserSCRAMCredentials, "SCRAM credentials altered", deadline, h.Controller.AlterUserScramCredentials(req, c.caller.principal, deadline),
 		func(code int16, message *string) *kmsg.AlterUserSCRAMCredentialsResponse {
 			resp := kmsg.NewPtrAlterUserSCRAMCredentialsResponse()
 			add := func(user string) {

@@ -10,7 +10,7 @@ import (
 
 func (h *handlers) unregisterBroker(c call) answer {
 	req := c.body.(*kmsg.UnregisterBrokerRequest)
-	pending := h.Controller.UnregisterBroker(protocol.NodeID(req.BrokerID), c.received.Add(requestTimeout))
+	pending := h.Controller.UnregisterBroker(protocol.NodeID(req.BrokerID), c.caller.principal, c.received.Add(requestTimeout))
 	return func(ctx context.Context) (kmsg.Response, error) {
 		resp := kmsg.NewPtrUnregisterBrokerResponse()
 		_, err := pending.Wait(ctx)

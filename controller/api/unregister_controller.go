@@ -10,7 +10,7 @@ import (
 
 func (h *handlers) unregisterController(c call) answer {
 	req := c.body.(*kmsg.UnregisterControllerRequest)
-	pending := h.Controller.UnregisterController(protocol.NodeID(req.ControllerID), c.received.Add(requestTimeout))
+	pending := h.Controller.UnregisterController(protocol.NodeID(req.ControllerID), c.caller.principal, c.received.Add(requestTimeout))
 	return func(ctx context.Context) (kmsg.Response, error) {
 		resp := kmsg.NewPtrUnregisterControllerResponse()
 		_, err := pending.Wait(ctx)

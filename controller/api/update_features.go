@@ -7,7 +7,7 @@ import (
 func (h *handlers) updateFeatures(c call) answer {
 	req := c.body.(*kmsg.UpdateFeaturesRequest)
 	deadline := c.received.Add(requestTimeout) // Kafka does not look at the request's
-	return change(h, c, kmsg.UpdateFeatures, "features updated", deadline, h.Controller.UpdateFeatures(req, deadline),
+	return change(h, c, kmsg.UpdateFeatures, "features updated", deadline, h.Controller.UpdateFeatures(req, c.caller.principal, deadline),
 		func(code int16, message *string) *kmsg.UpdateFeaturesResponse {
 			resp := kmsg.NewPtrUpdateFeaturesResponse()
 			resp.ErrorCode, resp.ErrorMessage = code, message

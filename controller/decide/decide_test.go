@@ -96,7 +96,7 @@ func (c *cluster) run(t *testing.T, d *datadriven.TestData) string {
 	case "fence":
 		var id protocol.NodeID
 		d.ScanArgs(t, "id", (*int32)(&id))
-		c.apply(Fence(c.img, id, c.env))
+		c.apply(Fence(c.img, id, SessionExpired, c.env))
 	case "unregister":
 		var id protocol.NodeID
 		d.ScanArgs(t, "id", (*int32)(&id))
@@ -138,7 +138,13 @@ func (c *cluster) apply(records []record.Record) {
 	delta := metadata.NewDelta(c.img)
 	for _, rec := range records {
 		rec = record.Fit(rec, c.img.Level())
-		fmt.Fprintln(&c.out, c.format(rec))
+		cause := record.CauseOf(rec)
+		record.SetCause(rec, "")
+		fmt.Fprint(&c.out, c.format(rec))
+		if cause != "" {
+			fmt.Fprintf(&c.out, " // %s", cause)
+		}
+		fmt.Fprintln(&c.out)
 		if err := delta.Replay(rec); err != nil {
 			fmt.Fprintln(&c.out, "REPLAY FAILED:", err)
 			return
@@ -524,7 +530,7 @@ func (c *cluster) format(rec record.Record) string {
 	case *record.Topic:
 		return fmt.Sprintf("Topic %s id %d", r.Name, r.TopicID[15])
 	default:
-		return fmt.Sprintf("%s %+v", record.Name(rec), rec)
+		return strings.Replace(fmt.Sprintf("%s %+v", record.Name(rec), rec), "Caused:{Cause:} ", "", 1)
 	}
 }
 

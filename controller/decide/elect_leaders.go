@@ -81,7 +81,11 @@ func electLeader(img *metadata.Image, topic string, id int32, kind int8, env Env
 	want.preferred = kind == electPreferred
 	rec := partitionChange(t.ID, p, want, r)
 	switch {
+	case rec != nil && kind == electPreferred:
+		explain(rec, preferredElection)
+		return rec, nil
 	case rec != nil:
+		explain(rec, uncleanElection)
 		return rec, nil
 	case kind == electPreferred:
 		return nil, protocol.Errorf(protocol.ErrPreferredLeaderNotAvailable, "The preferred leader was not available.")
@@ -107,6 +111,7 @@ func Rebalance(img *metadata.Image, most int, env Env) (records []record.Record,
 			r := cache.of(t)
 			r.unclean = false
 			if rec := partitionChange(t.ID, p, want, r); rec != nil {
+				explain(rec, preferredElection)
 				records = append(records, rec)
 			}
 		}

@@ -71,7 +71,9 @@ func (t *target) directory(p *metadata.Partition, id protocol.NodeID) protocol.U
 // start over with an ISR of one, marked as recovering.
 func partitionChange(topic protocol.UUID, p *metadata.Partition, want target, r rules) *record.PartitionChange {
 	rec := record.NewPartitionChange(topic, p.ID)
-	want.completeReassignment()
+	if want.completeReassignment() {
+		rec.Cause = reassigned
+	}
 	isr := want.isr
 	elr := eligible(p, want, r)
 	leader, lossy := elect(p, want, elr, r)
@@ -84,6 +86,10 @@ func partitionChange(topic protocol.UUID, p *metadata.Partition, want target, r 
 	switch {
 	case lossy:
 		isr, elr, want.recovery = []protocol.NodeID{leader}, nil, recovering
+		rec.Cause = uncleanElection
+		if slices.Equal(p.LastKnownELR, isr) {
+			rec.Cause = lastKnownElection
+		}
 	case leader != protocol.NoNode && !slices.Contains(isr, leader):
 		isr, elr = []protocol.NodeID{leader}, without(elr, leader)
 	}

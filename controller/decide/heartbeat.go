@@ -47,31 +47,31 @@ func Heartbeat(img *metadata.Image, req *kmsg.BrokerHeartbeatRequest, progress P
 	case b.Fenced:
 		if !req.WantFence && resp.IsCaughtUp {
 			records = append(records, fencing(b, -1))
-			records = append(records, electLeaderless(img, env, id)...)
+			records = because(append(records, electLeaderless(img, env, id)...), ofBroker(id, "caught up with the metadata"))
 			resp.IsFenced = false
 		}
 
 	case b.InControlledShutdown:
 		if req.CurrentMetadataOffset >= progress.ShutDown {
-			records = append(records, Fence(img, id, env)...)
+			records = Fence(img, id, shutdown, env)
 			resp.IsFenced, resp.ShouldShutdown = true, true
 		}
 
 	case req.WantFence:
-		records = append(records, Fence(img, id, env)...)
+		records = Fence(img, id, "asked to be fenced", env)
 		resp.IsFenced, resp.ShouldShutdown = true, req.WantShutdown
 
 	case req.WantShutdown:
 		moves := leaveISRs(img, env, id, false)
 		if len(moves) == 0 {
-			records = append(records, fencing(b, 1))
+			records = because([]record.Record{fencing(b, 1)}, ofBroker(id, shutdown))
 			resp.IsFenced, resp.ShouldShutdown = true, true
 			break
 		}
 		records = append(records, &record.BrokerRegistrationChange{
 			BrokerID: id, BrokerEpoch: b.Epoch, InControlledShutdown: 1,
 		})
-		records = append(records, moves...)
+		records = because(append(records, moves...), ofBroker(id, shutdown))
 	}
 	return append(records, cordon(img, b, req)...), resp, nil
 }
@@ -85,20 +85,23 @@ func cordon(img *metadata.Image, b *metadata.Broker, req *kmsg.BrokerHeartbeatRe
 	if b.CordonedLogDirs != nil && slices.Equal(dirs, b.CordonedLogDirs) {
 		return nil
 	}
-	return []record.Record{&record.BrokerRegistrationChange{
+	return because([]record.Record{&record.BrokerRegistrationChange{
 		BrokerID: b.ID, BrokerEpoch: b.Epoch, CordonedLogDirs: dirs,
-	}}
+	}}, ofBroker(b.ID, "other directories cordoned"))
 }
+
+// shutdown is why a broker that leaves hands over.
+const shutdown = "controlled shutdown"
 
 // Fence takes a broker out of office: its partitions first, then the broker, so
 // that at no offset a fenced broker leads (invariant 10). Many partitions make
 // many records; they need not be atomic.
-func Fence(img *metadata.Image, id protocol.NodeID, env Env) []record.Record {
+func Fence(img *metadata.Image, id protocol.NodeID, why string, env Env) []record.Record {
 	b, ok := img.Broker(id)
 	if !ok || b.Fenced {
 		return nil
 	}
-	return append(leaveISRs(img, env, id, false), fencing(b, 1))
+	return because(append(leaveISRs(img, env, id, false), fencing(b, 1)), ofBroker(id, why))
 }
 
 func fencing(b *metadata.Broker, change int8) record.Record {

@@ -20,16 +20,17 @@ func reassigning(p *metadata.Partition) bool {
 }
 
 // completeReassignment ends a reassignment whose replicas are all in the ISR:
-// those that leave are out of it, and of the ISR.
-func (t *target) completeReassignment() {
+// those that leave are out of it, and of the ISR. It tells whether it did.
+func (t *target) completeReassignment() bool {
 	if len(t.adding) == 0 && len(t.removing) == 0 {
-		return
+		return false
 	}
 	isr, replicas := without(t.isr, t.removing...), without(t.replicas, t.removing...)
 	if len(isr) == 0 || len(replicas) == 0 || !containsAll(isr, replicas) {
-		return
+		return false
 	}
 	t.isr, t.replicas, t.adding, t.removing = isr, replicas, nil, nil
+	return true
 }
 
 // AlterPartitionReassignments decides to move partitions, each for itself, and
@@ -72,7 +73,9 @@ func reassign(img *metadata.Image, topic string, req *kmsg.AlterPartitionAssignm
 	r := rulesFor(img, env, t, func(id protocol.NodeID) bool { return active(img, id) })
 	var want target
 	var err error
+	cause := "reassignment"
 	if req.Replicas == nil {
+		cause = "reassignment cancelled"
 		want, err = cancelled(t, p, r)
 	} else {
 		// On its own, a move has no business with unclean elections.
@@ -83,6 +86,7 @@ func reassign(img *metadata.Image, topic string, req *kmsg.AlterPartitionAssignm
 		return nil, err
 	}
 	if rec := partitionChange(t.ID, p, want, r); rec != nil {
+		explain(rec, cause)
 		return rec, nil
 	}
 	return nil, nil

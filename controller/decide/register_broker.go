@@ -56,13 +56,17 @@ func RegisterBroker(img *metadata.Image, req *kmsg.BrokerRegistrationRequest, ha
 	if sameLife {
 		reg.BrokerEpoch, reg.Fenced, reg.InControlledShutdown = old.Epoch, old.Fenced, old.InControlledShutdown
 		reg.CordonedLogDirs = old.CordonedLogDirs
+		reg.Cause = ofBroker(id, "registered again")
 		return []record.Record{reg}, reg.BrokerEpoch, nil
 	}
 	reg.BrokerEpoch, reg.Fenced = protocol.BrokerEpoch(img.Offset()+1), true
 	// Before v3 a broker does not say how it stopped; Kafka assumes the best.
 	clean := known && (req.Version < 3 || protocol.BrokerEpoch(req.PreviousBrokerEpoch) == old.Epoch)
-	records := leaveISRs(img, env, id, !clean)
-	return append(records, reg), reg.BrokerEpoch, nil
+	cause := ofBroker(id, "registered")
+	if known && !clean {
+		cause = ofBroker(id, "registered after an unclean stop")
+	}
+	return because(append(leaveISRs(img, env, id, !clean), reg), cause), reg.BrokerEpoch, nil
 }
 
 // checkLogDirs refuses directory ids that would make two replicas one (KIP-858).
