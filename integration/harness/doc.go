@@ -6,5 +6,5 @@
 // a launcher of Kafka's tools other than kafkatools/kafka. With KLAMM_NODE=kafka
 // every node is an Apache Kafka instead: a test that fails there is wrong.
 //
-// Start reading at node.go.
+// Start reading at node.go, then cluster.go.
 package harness

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -45,19 +46,30 @@ func Start(t *testing.T, settings ...string) *Node {
 	t.Helper()
 	ports := freePorts(t, 2)
 	n := &Node{t: t, dir: t.TempDir(), Address: "localhost:" + ports[0], Controller: "localhost:" + ports[1]}
-	config := filepath.Join(n.dir, "server.properties")
-	lines := append([]string{
-		"process.roles=broker,controller",
-		"node.id=1",
+	n.format(1, append([]string{
 		"controller.quorum.voters=1@" + n.Controller,
-		"listeners=PLAINTEXT://" + n.Address + ",CONTROLLER://" + n.Controller,
-		"controller.listener.names=CONTROLLER",
-		"log.dirs=" + n.Data(),
 		"offsets.topic.replication.factor=1",
 		"transaction.state.log.replication.factor=1",
 		"transaction.state.log.min.isr=1",
 		"share.coordinator.state.topic.replication.factor=1",
 		"share.coordinator.state.topic.min.isr=1",
+	}, settings...))
+	n.Restart()
+	return n
+}
+
+// format writes the node's configuration, formats its directory, and has the
+// process end with the test.
+func (n *Node) format(id int, settings []string) {
+	t := n.t
+	t.Helper()
+	config := filepath.Join(n.dir, "server.properties")
+	lines := append([]string{
+		"process.roles=broker,controller",
+		"node.id=" + strconv.Itoa(id),
+		"listeners=PLAINTEXT://" + n.Address + ",CONTROLLER://" + n.Controller,
+		"controller.listener.names=CONTROLLER",
+		"log.dirs=" + n.Data(),
 	}, settings...)
 	if err := os.WriteFile(config, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -82,11 +94,9 @@ func Start(t *testing.T, settings ...string) *Node {
 	t.Cleanup(func() {
 		n.Kill()
 		if t.Failed() {
-			t.Logf("the end of the node's log:\n%s", n.logTail())
+			t.Logf("the end of the log of node %d:\n%s", id, n.logTail())
 		}
 	})
-	n.Restart()
-	return n
 }
 
 func klamm(t *testing.T) string {
@@ -105,6 +115,14 @@ func klamm(t *testing.T) string {
 // takes connections, which it does once the node serves.
 func (n *Node) Restart() {
 	n.t.Helper()
+	n.Launch()
+	n.Await()
+}
+
+// Launch starts the process and waits for nothing: a node of a cluster does not
+// serve before there are others.
+func (n *Node) Launch() {
+	n.t.Helper()
 	log, err := os.OpenFile(n.logPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		n.t.Fatal(err)
@@ -121,9 +139,14 @@ func (n *Node) Restart() {
 		n.err = cmd.Wait()
 		close(done)
 	}()
+}
+
+// Await waits until the node's port takes connections.
+func (n *Node) Await() {
+	n.t.Helper()
 	for deadline := time.Now().Add(startTimeout); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		select {
-		case <-done:
+		case <-n.done:
 			n.t.Fatalf("the node ended while it was started: %v\n%s", n.err, n.logTail())
 		default:
 		}
@@ -139,6 +162,14 @@ func (n *Node) Restart() {
 func (n *Node) Kill() {
 	if n.cmd != nil {
 		n.end(syscall.SIGKILL)
+	}
+}
+
+// Signal sends the process a signal and waits for nothing: SIGSTOP, SIGCONT.
+func (n *Node) Signal(s syscall.Signal) {
+	n.t.Helper()
+	if err := n.cmd.Process.Signal(s); err != nil {
+		n.t.Fatal(err)
 	}
 }
 
@@ -170,6 +201,16 @@ func (n *Node) end(s syscall.Signal) {
 
 // Data is the directory in which the node's logs are.
 func (n *Node) Data() string { return filepath.Join(n.dir, "data") }
+
+// Log is what the node has written to its log.
+func (n *Node) Log() string {
+	n.t.Helper()
+	text, err := os.ReadFile(n.logPath())
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return string(text)
+}
 
 func (n *Node) logPath() string { return filepath.Join(n.dir, "log") }
 
