@@ -119,11 +119,11 @@ func TestDeadBrokerIsFencedAtOnce(t *testing.T) {
 		}
 		w.shut("b2-BROKER:9092", true)
 		w.c.Disconnected(2, w.two)
-		time.Sleep(refusalPause - 1)
+		time.Sleep(refusalPause - time.Nanosecond)
 		if w.fenced(2) {
 			t.Error("fenced after one refusal")
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		if !w.fenced(2) || w.fenced(3) {
 			t.Error("a broker that is gone is not fenced, or another one is")
 		}
