@@ -63,19 +63,24 @@ func (p *proposer) add(partition *Partition) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.wanted[partition] = struct{}{}
+	p.wakeLocked()
+}
+
+func (p *proposer) wakeLocked() {
 	select {
 	case p.wake <- struct{}{}:
-	default:
+	default: // whoever added meanwhile has left a token
 	}
 }
 
+// take gives what one request may carry, and a token if there is more.
 func (p *proposer) take() []*Partition {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var out []*Partition
 	for partition := range p.wanted {
 		if len(out) == mostProposals {
-			p.wake <- struct{}{} // it is empty: only take's caller reads it, and it has
+			p.wakeLocked()
 			break
 		}
 		out = append(out, partition)

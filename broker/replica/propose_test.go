@@ -121,6 +121,26 @@ func fetchFrom2(t *testing.T, p *Partition, offset int64) {
 	}
 }
 
+// TestMoreThanOneRequestCarries: what is wanted beyond one request goes into the
+// next, also when more comes between the token and the request.
+func TestMoreThanOneRequestCarries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProposer(ISRConfig{Controller: &decider{}}, zerolog.Nop())
+		for range mostProposals + 1 {
+			p.add(new(Partition))
+		}
+		<-p.wake
+		p.add(new(Partition))
+		if n := len(p.take()); n != mostProposals {
+			t.Errorf("a request carries %d", n)
+		}
+		<-p.wake
+		if n := len(p.take()); n != 2 {
+			t.Errorf("%d were left, not 2", n)
+		}
+	})
+}
+
 // TestISRShrinksAndGrows: a follower that is silent leaves the ISR, which lets the
 // high watermark go on once an image shows it; when it is back it comes in.
 func TestISRShrinksAndGrows(t *testing.T) {
