@@ -176,7 +176,7 @@ func TestConnectionLimitsChange(t *testing.T) {
 	// What was set counts from the start on, next time.
 	alterBroker(c, "", "max.connections", "2")
 	n.restart(t, syscall.SIGKILL)
-	c = dial(t, n.broker)
+	dial(t, n.broker) // stays to the end, as the next one does
 	eventually(t, "a second connection", answered)
 	dial(t, n.broker)
 	eventually(t, "no third connection", func() bool { return !answered() })
