@@ -1,5 +1,6 @@
 // Package api holds the handlers that a broker's and a controller's listeners
-// serve alike: ApiVersions, DescribeCluster and DescribeAcls.
+// serve alike: ApiVersions, DescribeCluster, DescribeAcls and DescribeConfigs, and the loggers
+// of a node, which requests to either set.
 //
 // It owns the rules of these answers and takes what differs between the two
 // kinds of listener from an Env: which image to look at, who the controller is,

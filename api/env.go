@@ -1,6 +1,7 @@
 package api
 
 import (
+	"github.com/klamm/klamm/config"
 	"github.com/klamm/klamm/metadata"
 	"github.com/klamm/klamm/protocol"
 )
@@ -12,6 +13,9 @@ type Env struct {
 	NodeID    protocol.NodeID
 	// Authorizer tells whether anybody would look at ACLs (authorizer.class.name).
 	Authorizer bool
+	// Static are the keys of server.properties.
+	Static  config.Lookup
+	Loggers Loggers
 	// Image returns the image to answer from. On a broker that is the one its
 	// replicas follow, so that a client is never sent to a leader that does not
 	// lead yet.

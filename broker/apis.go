@@ -36,14 +36,15 @@ func (b *Broker) APIs(cfg APIConfig) []server.API {
 	authorizer, _ := cfg.Static("authorizer.class.name")
 	env := api.Env{
 		Kind: protocol.BrokerListener, ClusterID: b.cfg.ClusterID, NodeID: b.cfg.NodeID, Image: b.Image, KRaftVersion: cfg.KRaftVersion, Authorizer: authorizer != "",
+		Static: cfg.Static, Loggers: api.Loggers{NodeID: b.cfg.NodeID, Log: b.log},
 	}
 	admin := &brokerapi.Admin{
-		NodeID: b.cfg.NodeID, ClusterID: b.cfg.ClusterID, Image: b.Image,
+		NodeID: b.cfg.NodeID, ClusterID: b.cfg.ClusterID, Image: b.Image, Loggers: env.Loggers,
 		Static: cfg.Static, RequestTimeout: cfg.RequestTimeout, Forward: cfg.Forward, ProducerIDs: b.producerIDs, AutoCreate: cfg.AutoCreate, InternalTopics: cfg.InternalTopics, Log: b.log,
 		ExpectTopics: func(appear bool, names []string) brokerapi.Expectation {
 			return b.applied.ExpectTopics(appear, names)
 		},
 	}
-	apis := append([]server.API{api.ApiVersions(env), api.DescribeCluster(env), api.DescribeACLs(env)}, admin.APIs()...)
+	apis := append([]server.API{api.ApiVersions(env), api.DescribeCluster(env), api.DescribeACLs(env), api.DescribeConfigs(env)}, admin.APIs()...)
 	return append(append(apis, cfg.Data...), cfg.Groups...)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	shared "github.com/klamm/klamm/api"
 	"github.com/klamm/klamm/broker/controllerclient"
 	"github.com/klamm/klamm/config"
 	"github.com/klamm/klamm/metadata"
@@ -39,8 +40,8 @@ type Admin struct {
 	Image func() *metadata.Image
 	// Static are the keys of server.properties.
 	Static config.Lookup
-	// LogLevel is what requests for loggers are about. Default: the process's.
-	LogLevel LogLevel
+	// Loggers are what requests for BROKER_LOGGER are about.
+	Loggers shared.Loggers
 	// RequestTimeout bounds what is forwarded where the request itself names no
 	// time (request.timeout.ms). Default 30 s.
 	RequestTimeout time.Duration
@@ -65,9 +66,6 @@ func (a *Admin) APIs() []server.API {
 	if a.RequestTimeout == 0 {
 		a.RequestTimeout = 30 * time.Second
 	}
-	if a.LogLevel == nil {
-		a.LogLevel = processLevel{}
-	}
 	var apis []server.API
 	serve := func(key kmsg.Key, handle server.Handler) {
 		info, ok := protocol.API(int16(key))
@@ -81,7 +79,6 @@ func (a *Admin) APIs() []server.API {
 	serve(kmsg.CreateTopics, a.createTopics)
 	serve(kmsg.DeleteTopics, a.deleteTopics)
 	serve(kmsg.InitProducerID, a.initProducerID)
-	serve(kmsg.DescribeConfigs, a.describeConfigs)
 	serve(kmsg.DescribeQuorum, a.describeQuorum)
 	serve(kmsg.CreatePartitions, a.createPartitions)
 	serve(kmsg.ElectLeaders, a.electLeaders)

@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	shared "github.com/klamm/klamm/api"
 	"github.com/klamm/klamm/metadata/record"
 	"github.com/klamm/klamm/protocol"
 )
@@ -20,11 +21,15 @@ type level struct{ now zerolog.Level }
 func (l *level) Level() zerolog.Level         { return l.now }
 func (l *level) SetLevel(level zerolog.Level) { l.now = level }
 
+func configRecord(kind int8, name, key, value string) *record.Config {
+	return &record.Config{ResourceType: kind, ResourceName: name, Name: key, Value: &value}
+}
+
 func text(s string) *string { return &s }
 
 func adminOf(t *testing.T, records ...record.Record) *Admin {
 	return &Admin{
-		NodeID: 1, Image: imageFunc(imageOf(t, records...)), Log: zerolog.Nop(), LogLevel: &level{zerolog.InfoLevel},
+		NodeID: 1, Image: imageFunc(imageOf(t, records...)), Log: zerolog.Nop(), Loggers: shared.Loggers{NodeID: 1, Level: &level{zerolog.InfoLevel}},
 		RequestTimeout: time.Second,
 	}
 }
@@ -104,7 +109,7 @@ func TestIncrementalAlterConfigs(t *testing.T) {
 		if name == "order" {
 			want = zerolog.WarnLevel
 		}
-		if now := a.LogLevel.Level(); now != want {
+		if now := a.Loggers.Level.Level(); now != want {
 			t.Errorf("%s: the log level is %v", name, now)
 		}
 	}

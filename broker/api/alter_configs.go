@@ -3,11 +3,11 @@ package api
 import (
 	"context"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	shared "github.com/klamm/klamm/api"
 	"github.com/klamm/klamm/config"
 	"github.com/klamm/klamm/metadata"
 	"github.com/klamm/klamm/protocol"
@@ -34,7 +34,7 @@ func (a *Admin) incrementalAlterConfigs(_ context.Context, req *server.Request) 
 		}, func(res metadata.Resource) (done bool, err error) {
 			switch res.Type {
 			case metadata.ResourceBrokerLogger:
-				return true, a.alterLoggers(res.Name, ops, body.ValidateOnly)
+				return true, a.Loggers.Alter(res.Name, ops, body.ValidateOnly)
 			case metadata.ResourceBroker:
 				props, err := a.alteredProps(res, ops)
 				if err != nil {
@@ -178,7 +178,7 @@ func (c *configChecks) check(i int, values func() error, kind func(metadata.Reso
 	err := values()
 	done := err != nil
 	if err == nil {
-		if isResourceType(c.resources[i].Type) {
+		if shared.IsResourceType(c.resources[i].Type) {
 			done, err = kind(c.resources[i])
 		} else {
 			err = unknownResourceType(c.resources[i].Type)
@@ -249,23 +249,10 @@ func checkValues(n int, at func(i int) (name string, missing bool)) error {
 	return nil
 }
 
-// checkNodeID refuses configs of another broker: only a broker itself knows what
-// it can be.
-func (a *Admin) checkNodeID(name, text string) error {
-	id, err := strconv.ParseInt(name, 10, 32)
-	if err != nil {
-		return protocol.Errorf(protocol.ErrInvalidRequest, "Node id must be an integer, but it is: %s", name)
-	}
-	if protocol.NodeID(id) != a.NodeID {
-		return protocol.Errorf(protocol.ErrInvalidRequest, text, a.NodeID, name)
-	}
-	return nil
-}
-
 // validateBroker checks all that a broker, or all brokers, would have set.
 func (a *Admin) validateBroker(name string, props map[string]string) error {
 	if name != "" {
-		if err := a.checkNodeID(name, "Unexpected broker id, expected %d, but received %s"); err != nil {
+		if err := shared.CheckNodeID(a.NodeID, name, "Unexpected broker id, expected %d, but received %s"); err != nil {
 			return err
 		}
 	}

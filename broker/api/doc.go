@@ -8,9 +8,9 @@
 //	broker/replica            records: Produce, Fetch, ListOffsets
 //	broker/coordinator        groups: their members, assignments and offsets
 //	broker/controllerclient   what only the controller decides: every change, DescribeQuorum
-//	the applied image         everything else: Metadata, DescribeConfigs
+//	the applied image         everything else: Metadata, FindCoordinator
 //
-// ApiVersions and DescribeCluster, which controllers serve too, are in the
+// ApiVersions, DescribeCluster and others that controllers serve too are in the
 // package api at the top.
 //
 // Handlers run on their connection's goroutine. What has to wait does so in

@@ -24,9 +24,8 @@ const (
 
 // Kafka's texts of the codes that FindCoordinator answers.
 const (
-	invalidRequestText = "This most likely occurs because of a request being malformed by the client library or the message was sent to an incompatible broker. See the broker logs for more details."
-	notAvailableText   = "The coordinator is not available."
-	noErrorText        = "NONE"
+	notAvailableText = "The coordinator is not available."
+	noErrorText      = "NONE"
 )
 
 // internalTopicWait is how long FindCoordinator waits for a topic of coordinators
@@ -84,7 +83,7 @@ func (a *Admin) coordinators(req *kmsg.FindCoordinatorRequest, listener string) 
 		resp.NodeID, resp.Port = -1, -1
 		code, text := protocol.ErrCoordinatorNotAvailable, notAvailableText
 		if !known || kind == shareCoordinator {
-			code, text = protocol.ErrInvalidRequest, invalidRequestText
+			code, text = protocol.ErrInvalidRequest, shared.InvalidRequestText
 		} else if id, ep, ok := a.groupCoordinator(kind, req.CoordinatorKey, listener); ok {
 			code, text = protocol.None, noErrorText
 			resp.NodeID, resp.Host, resp.Port = int32(id), ep.Host, int32(ep.Port)
@@ -100,7 +99,7 @@ func (a *Admin) coordinators(req *kmsg.FindCoordinatorRequest, listener string) 
 		c.ErrorMessage = &text
 		switch {
 		case !known:
-			text = invalidRequestText
+			text = shared.InvalidRequestText
 			c.ErrorCode = int16(protocol.ErrInvalidRequest)
 		case kind == shareCoordinator && (req.Version < 6 || !sharePartitionKey(key)):
 			c.ErrorCode = int16(protocol.ErrInvalidRequest)

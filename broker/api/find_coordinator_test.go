@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	shared "github.com/klamm/klamm/api"
 	"github.com/klamm/klamm/metadata"
 	"github.com/klamm/klamm/protocol"
 )
@@ -30,14 +31,14 @@ func TestFindCoordinator(t *testing.T) {
 		{1, 0, "g", wait, notAvailableText},
 		{3, 1, "t", wait, notAvailableText},
 		{3, 0, "", wait, notAvailableText},
-		{1, 3, "g", invalid, invalidRequestText},
-		{3, 2, share, invalid, invalidRequestText},
+		{1, 3, "g", invalid, shared.InvalidRequestText},
+		{3, 2, share, invalid, shared.InvalidRequestText},
 		{4, 0, "g", wait, ""},
 		{4, 1, "t", wait, ""},
 		{6, 0, "ü", wait, ""},
-		{4, 3, "g", invalid, invalidRequestText},
-		{4, -1, "g", invalid, invalidRequestText},
-		{4, 127, "g", invalid, invalidRequestText},
+		{4, 3, "g", invalid, shared.InvalidRequestText},
+		{4, -1, "g", invalid, shared.InvalidRequestText},
+		{4, 127, "g", invalid, shared.InvalidRequestText},
 		{5, 2, share, invalid, ""}, // share groups came with v6
 		{6, 2, share, wait, ""},
 		{6, 2, "g", invalid, ""},

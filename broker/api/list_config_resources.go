@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	shared "github.com/klamm/klamm/api"
 	"github.com/klamm/klamm/metadata"
 	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/protocol/server"
@@ -30,7 +31,7 @@ func (a *Admin) listConfigResources(_ context.Context, req *server.Request) serv
 		}
 	}
 	for _, kind := range kinds {
-		if !isResourceType(kind) {
+		if !shared.IsResourceType(kind) {
 			resp.ErrorCode = int16(protocol.ErrUnsupportedVersion)
 			return server.Answer{Response: resp}
 		}

@@ -136,9 +136,11 @@ func (n *node) serveController(ctx context.Context, below *stage, listener confi
 			return leader
 		},
 		KRaftVersion: meta.kraftVersion,
+		Static:       config.FromMap(n.cfg.Static),
+		Loggers:      api.Loggers{NodeID: n.cfg.Node.ID, Log: n.asked},
 	}
-	apis := append(controllerapi.APIs(controllerapi.Config{Controller: ctl, Log: n.asked}),
-		api.ApiVersions(env), api.DescribeCluster(env), api.DescribeACLs(env))
+	apis := append(controllerapi.APIs(controllerapi.Config{Controller: ctl, Loggers: env.Loggers, Log: n.asked}),
+		api.ApiVersions(env), api.DescribeCluster(env), api.DescribeACLs(env), api.DescribeConfigs(env))
 	cfg := n.serverConfig(listener, protocol.ControllerListener)
 	cfg.Preface = []byte(raftlog.Preface)
 	cfg.Handover = q.engine.Accept

@@ -1,9 +1,12 @@
 package api
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/klamm/klamm/metadata"
@@ -165,5 +168,78 @@ func TestNoChangeWithoutOffice(t *testing.T) {
 	}
 	if r := do[*kmsg.UnregisterControllerResponse](n, &kmsg.UnregisterControllerRequest{ControllerID: 9}); r.ErrorCode != want {
 		t.Errorf("%+v", r)
+	}
+}
+
+// The loggers of a controller are set by whoever asks it, leader or not, and
+// answered behind the rest.
+func TestControllerLoggers(t *testing.T) {
+	n := newNode(t)
+	n.join()
+	do[*kmsg.CreateTopicsResponse](n, creation(7, "a"))
+	alter := func(kind kmsg.ConfigResourceType, name, key string, value *string) kmsg.IncrementalAlterConfigsRequestResource {
+		r := kmsg.NewIncrementalAlterConfigsRequestResource()
+		r.ResourceType, r.ResourceName = kind, name
+		r.Configs = []kmsg.IncrementalAlterConfigsRequestResourceConfig{{Name: key, Value: value}}
+		return r
+	}
+	const topic, logger = kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeBrokerLogger
+	warn, loud, day := "WARN", "LOUD", "86400000"
+	ask := func(resources ...kmsg.IncrementalAlterConfigsRequestResource) string {
+		var got strings.Builder
+		req := &kmsg.IncrementalAlterConfigsRequest{Version: 1, Resources: resources}
+		for _, r := range do[*kmsg.IncrementalAlterConfigsResponse](n, req).Resources {
+			fmt.Fprintf(&got, "%s %s: %v", r.ResourceType, r.ResourceName, protocol.Error(r.ErrorCode))
+			if r.ErrorMessage != nil {
+				got.WriteString(", " + *r.ErrorMessage)
+			}
+			got.WriteByte('\n')
+		}
+		return got.String()
+	}
+	got := ask(alter(logger, "1", "root", &warn), alter(topic, "a", "retention.ms", &day), alter(logger, "2", "root", &warn))
+	const want = `TOPIC a: NONE
+BROKER_LOGGER 1: NONE
+BROKER_LOGGER 2: INVALID_REQUEST, Unexpected node id. Expected 1, but received 2
+`
+	if got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	if now := n.level.Level(); now != zerolog.WarnLevel {
+		t.Errorf("the log level is %v", now)
+	}
+	n.log.Depose(2)
+	for value, want := range map[*string]string{
+		&warn: "BROKER_LOGGER 1: NONE\n",
+		&loud: "BROKER_LOGGER 1: INVALID_CONFIG, Cannot set the log level of root to LOUD as it is not a supported log level. Valid log levels are DEBUG, ERROR, FATAL, INFO, TRACE, WARN\n",
+		nil:   "BROKER_LOGGER 1: UNKNOWN_SERVER_ERROR, The server experienced an unexpected error when processing the request.\n",
+	} {
+		if got := ask(alter(logger, "1", "root", value)); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+// Where no topics are named, there is nothing that a timeout could stop.
+func TestNothingToMove(t *testing.T) {
+	n := newNode(t)
+	n.join()
+	for _, ms := range []int32{-1, 0, 5000} {
+		move := &kmsg.AlterPartitionAssignmentsRequest{Version: 1, TimeoutMillis: ms}
+		if r := do[*kmsg.AlterPartitionAssignmentsResponse](n, move); r.ErrorCode != 0 || r.ErrorMessage == nil || *r.ErrorMessage != "" || !r.AllowReplicationFactorChange {
+			t.Errorf("%d ms: %+v", ms, r)
+		}
+		elect := &kmsg.ElectLeadersRequest{Version: 2, TimeoutMillis: ms, Topics: []kmsg.ElectLeadersRequestTopic{}}
+		if r := do[*kmsg.ElectLeadersResponse](n, elect); r.ErrorCode != 0 || len(r.Topics) > 0 {
+			t.Errorf("%d ms: %+v", ms, r)
+		}
+		elect.Topics = nil // all of them
+		want := protocol.Error(0)
+		if ms <= 0 {
+			want = protocol.ErrRequestTimedOut
+		}
+		if r := do[*kmsg.ElectLeadersResponse](n, elect); protocol.Error(r.ErrorCode) != want {
+			t.Errorf("%d ms, all: %+v", ms, r)
+		}
 	}
 }

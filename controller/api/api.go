@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	shared "github.com/klamm/klamm/api"
 	"github.com/klamm/klamm/controller"
 	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/protocol/server"
@@ -31,6 +32,8 @@ type Config struct {
 	// after that, so that its leaders here can be asked at once. Brokers that
 	// forward a creation wait for their own part.
 	Applied func(ctx context.Context, offset int64) error
+	// Loggers are those of this node.
+	Loggers shared.Loggers
 	Log     zerolog.Logger
 }
 

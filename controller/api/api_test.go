@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	shared "github.com/klamm/klamm/api"
 	"github.com/klamm/klamm/controller"
 	"github.com/klamm/klamm/controller/decide"
 	"github.com/klamm/klamm/metadata"
@@ -62,7 +63,14 @@ type node struct {
 	machine *machine
 	apis    map[int16]server.API
 	applied []int64 // what Applied was asked to wait for
+	level   logLevel
 }
+
+// logLevel is a process's log level.
+type logLevel struct{ now zerolog.Level }
+
+func (l *logLevel) Level() zerolog.Level         { return l.now }
+func (l *logLevel) SetLevel(level zerolog.Level) { l.now = level }
 
 func newNode(t *testing.T) *node {
 	m := &machine{}
@@ -87,7 +95,7 @@ func newNode(t *testing.T) *node {
 		}
 	})
 	for _, api := range APIs(Config{
-		Controller: c, Log: zerolog.Nop(),
+		Controller: c, Log: zerolog.Nop(), Loggers: shared.Loggers{NodeID: 1, Level: &n.level},
 		Applied: func(_ context.Context, offset int64) error {
 			n.applied = append(n.applied, offset)
 			return nil

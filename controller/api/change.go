@@ -36,3 +36,8 @@ func change[R kmsg.Response](
 		return done.Response, nil
 	}
 }
+
+// answered is the answer of a call that waits for nobody.
+func answered(resp kmsg.Response) answer {
+	return func(context.Context) (kmsg.Response, error) { return resp, nil }
+}

@@ -6,6 +6,10 @@ import (
 
 func (h *handlers) electLeaders(c call) answer {
 	req := c.body.(*kmsg.ElectLeadersRequest)
+	// No topics are nobody's; null is everybody's.
+	if req.Topics != nil && len(req.Topics) == 0 {
+		return answered(kmsg.NewPtrElectLeadersResponse())
+	}
 	deadline := c.deadline(req.TimeoutMillis)
 	return change(h, c, kmsg.ElectLeaders, "leaders elected", deadline, h.Controller.ElectLeaders(req, c.caller.principal, deadline),
 		func(code int16, message *string) *kmsg.ElectLeadersResponse {

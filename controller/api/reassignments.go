@@ -10,6 +10,13 @@ import (
 
 func (h *handlers) alterPartitionReassignments(c call) answer {
 	req := c.body.(*kmsg.AlterPartitionAssignmentsRequest)
+	// Where nothing is asked, Kafka looks neither at the timeout nor at who leads,
+	// and answers with an empty message instead of none.
+	if len(req.Topics) == 0 {
+		resp := kmsg.NewPtrAlterPartitionAssignmentsResponse()
+		resp.ErrorMessage = new(string)
+		return answered(resp)
+	}
 	deadline := c.deadline(req.TimeoutMillis)
 	return change(h, c, kmsg.AlterPartitionAssignments, "partitions reassigned", deadline, h.Controller.AlterPartitionReassignments(req, c.caller.principal, deadline),
 		func(code int16, message *string) *kmsg.AlterPartitionAssignmentsResponse {

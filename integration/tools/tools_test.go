@@ -25,7 +25,6 @@ var reasons = map[string]string{
 	"transactions": "transactions are not served yet",
 	"groups":       "groups of the newer protocols (KIP-848, share, streams) are not served yet",
 	"voters":       "the voters of a cluster stay where they are so far",
-	"controllers":  "DescribeConfigs is answered by brokers only so far",
 	"apis":         "only the APIs that are served are advertised",
 }
 

@@ -13,9 +13,23 @@ import (
 	"github.com/klamm/klamm/protocol/server"
 )
 
-func (a *Admin) describeConfigs(_ context.Context, req *server.Request) server.Answer {
-	d := configAnswer{self: a.NodeID, img: a.Image(), static: a.Static, logLevel: a.levelName(), req: req.Body.(*kmsg.DescribeConfigsRequest)}
-	return server.Answer{Response: d.answer()}
+// InvalidRequestText is Kafka's text of INVALID_REQUEST.
+const InvalidRequestText = "This most likely occurs because of a request being malformed by the client library or the message was sent to an incompatible broker. See the broker logs for more details."
+
+// DescribeConfigs returns the API of that name.
+func DescribeConfigs(env Env) server.API {
+	key := int16(kmsg.DescribeConfigs)
+	info, _ := protocol.API(key)
+	return server.API{
+		Key: key, Min: info.Min, Max: info.Max,
+		Handle: func(_ context.Context, req *server.Request) server.Answer {
+			d := configAnswer{
+				self: env.NodeID, img: env.Image(), static: env.Static, logLevel: env.Loggers.name(),
+				req: req.Body.(*kmsg.DescribeConfigsRequest),
+			}
+			return server.Answer{Response: d.answer()}
+		},
+	}
 }
 
 // configAnswer is one DescribeConfigs answer in the making.
@@ -32,14 +46,14 @@ func (d *configAnswer) answer() *kmsg.DescribeConfigsResponse {
 	resp.Version = d.req.Version
 	// A kind that does not exist spoils the whole request, as in Kafka.
 	unknown := slices.ContainsFunc(d.req.Resources, func(r kmsg.DescribeConfigsRequestResource) bool {
-		return !isResourceType(int8(r.ResourceType))
+		return !IsResourceType(int8(r.ResourceType))
 	})
 	for _, res := range d.req.Resources {
 		r := kmsg.NewDescribeConfigsResponseResource()
 		r.ResourceType, r.ResourceName = res.ResourceType, res.ResourceName
 		var err error
 		if unknown {
-			err = protocol.Errorf(protocol.ErrInvalidRequest, invalidRequestText)
+			err = protocol.Errorf(protocol.ErrInvalidRequest, InvalidRequestText)
 		} else {
 			r.Configs, err = d.resource(int8(res.ResourceType), res.ResourceName, res.ConfigNames)
 		}
@@ -53,7 +67,8 @@ func (d *configAnswer) answer() *kmsg.DescribeConfigsResponse {
 	return resp
 }
 
-func isResourceType(t int8) bool {
+// IsResourceType tells whether t is a kind of resource that has configs.
+func IsResourceType(t int8) bool {
 	switch t {
 	case metadata.ResourceTopic, metadata.ResourceBroker, metadata.ResourceBrokerLogger, metadata.ResourceClientMetrics, metadata.ResourceGroup:
 		return true

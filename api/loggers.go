@@ -1,6 +1,8 @@
 package api
 
 import (
+	"strconv"
+
 	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -24,15 +26,30 @@ type processLevel struct{}
 func (processLevel) Level() zerolog.Level         { return zerolog.GlobalLevel() }
 func (processLevel) SetLevel(level zerolog.Level) { zerolog.SetGlobalLevel(level) }
 
+// Loggers are a node's loggers, as requests for BROKER_LOGGER see them.
+type Loggers struct {
+	NodeID protocol.NodeID
+	// Level is what they are about. Nil: the process's.
+	Level LogLevel
+	Log   zerolog.Logger
+}
+
+func (l Loggers) level() LogLevel {
+	if l.Level == nil {
+		return processLevel{}
+	}
+	return l.Level
+}
+
 // logLevels are the names of levels in Kafka's log library.
 var logLevels = map[string]zerolog.Level{
 	"TRACE": zerolog.TraceLevel, "DEBUG": zerolog.DebugLevel, "INFO": zerolog.InfoLevel,
 	"WARN": zerolog.WarnLevel, "ERROR": zerolog.ErrorLevel, "FATAL": zerolog.FatalLevel,
 }
 
-// levelName is a level's name, that of the nearest one that Kafka knows.
-func (a *Admin) levelName() string {
-	level := max(a.LogLevel.Level(), a.Log.GetLevel())
+// name is the level's name, that of the nearest one that Kafka knows.
+func (l Loggers) name() string {
+	level := max(l.level().Level(), l.Log.GetLevel())
 	for name, known := range logLevels {
 		if known == level {
 			return name
@@ -41,10 +58,10 @@ func (a *Admin) levelName() string {
 	return "FATAL"
 }
 
-// alterLoggers sets the level of this broker's log. It is not kept: the next
-// start begins as its command line says.
-func (a *Admin) alterLoggers(name string, ops []kmsg.IncrementalAlterConfigsRequestResourceConfig, validateOnly bool) error {
-	if err := a.checkNodeID(name, "Unexpected node id. Expected %d, but received %s"); err != nil {
+// Alter sets the level of this node's log. It is not kept: the next start begins
+// as its command line says.
+func (l Loggers) Alter(name string, ops []kmsg.IncrementalAlterConfigsRequestResourceConfig, validateOnly bool) error {
+	if err := CheckNodeID(l.NodeID, name, "Unexpected node id. Expected %d, but received %s"); err != nil {
 		return err
 	}
 	for _, op := range ops {
@@ -57,8 +74,21 @@ func (a *Admin) alterLoggers(name string, ops []kmsg.IncrementalAlterConfigsRequ
 	}
 	for _, op := range ops {
 		level := logLevels[*op.Value]
-		a.LogLevel.SetLevel(level)
-		a.Log.Info().Str("level", level.String()).Msg("log level set")
+		l.level().SetLevel(level)
+		l.Log.Info().Str("level", level.String()).Msg("log level set")
+	}
+	return nil
+}
+
+// CheckNodeID refuses what is named after another node than this one; text says
+// so of the two ids.
+func CheckNodeID(self protocol.NodeID, name, text string) error {
+	id, err := strconv.ParseInt(name, 10, 32)
+	if err != nil {
+		return protocol.Errorf(protocol.ErrInvalidRequest, "Node id must be an integer, but it is: %s", name)
+	}
+	if protocol.NodeID(id) != self {
+		return protocol.Errorf(protocol.ErrInvalidRequest, text, self, name)
 	}
 	return nil
 }
@@ -74,6 +104,9 @@ func checkLogger(op kmsg.IncrementalAlterConfigsRequestResourceConfig) error {
 	case kmsg.IncrementalAlterConfigOpSet:
 		if !exists {
 			break
+		}
+		if op.Value == nil { // on a broker this has been refused before
+			return protocol.Errorf(protocol.ErrUnknownServerError, "The server experienced an unexpected error when processing the request.")
 		}
 		if _, ok := logLevels[*op.Value]; !ok {
 			return protocol.Errorf(protocol.ErrInvalidConfig,

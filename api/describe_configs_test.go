@@ -148,7 +148,7 @@ min.insync.replicas=1 source=3 type=3
 `},
 		{"another broker", describe(t, 4, broker, "99"), "INVALID_REQUEST: Unexpected broker id, expected 1 or empty string, but received 99\n"},
 		{"no broker", describe(t, 4, broker, "abc"), "INVALID_REQUEST: Broker id must be an integer, but it is: abc\n"},
-		{"no such kind", describe(t, 4, 77, "x"), "INVALID_REQUEST: " + invalidRequestText + "\n"},
+		{"no such kind", describe(t, 4, 77, "x"), "INVALID_REQUEST: " + InvalidRequestText + "\n"},
 	} {
 		if got := printConfigs(test.resp); got != strings.TrimPrefix(test.want, "\n") {
 			t.Errorf("%s: got\n%swant%s", test.name, got, test.want)
