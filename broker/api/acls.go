@@ -6,7 +6,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/klamm/klamm/auth"
-	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/protocol/server"
 )
 
@@ -19,12 +18,11 @@ func (a *Admin) createACLs(_ context.Context, req *server.Request) server.Answer
 			return server.Answer{Close: auth.ErrUnknownElement}
 		}
 	}
-	return a.forward(req, a.RequestTimeout, nil, func(err error) kmsg.Response {
+	return a.forward(req, a.RequestTimeout, nil, func(code int16, message *string) kmsg.Response {
 		resp := kmsg.NewPtrCreateACLsResponse()
-		resp.Version = req.Version
 		for range body.Creations {
 			result := kmsg.NewCreateACLsResponseResult()
-			result.ErrorCode, result.ErrorMessage = int16(protocol.CodeOf(err)), protocol.MessageOf(err)
+			result.ErrorCode, result.ErrorMessage = code, message
 			resp.Results = append(resp.Results, result)
 		}
 		return resp
@@ -40,12 +38,11 @@ func (a *Admin) deleteACLs(_ context.Context, req *server.Request) server.Answer
 			return server.Answer{Close: auth.ErrUnknownElement}
 		}
 	}
-	return a.forward(req, a.RequestTimeout, nil, func(err error) kmsg.Response {
+	return a.forward(req, a.RequestTimeout, nil, func(code int16, message *string) kmsg.Response {
 		resp := kmsg.NewPtrDeleteACLsResponse()
-		resp.Version = req.Version
 		for range body.Filters {
 			result := kmsg.NewDeleteACLsResponseResult()
-			result.ErrorCode, result.ErrorMessage = int16(protocol.CodeOf(err)), protocol.MessageOf(err)
+			result.ErrorCode, result.ErrorMessage = code, message
 			resp.Results = append(resp.Results, result)
 		}
 		return resp

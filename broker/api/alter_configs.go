@@ -50,7 +50,7 @@ func (a *Admin) incrementalAlterConfigs(_ context.Context, req *server.Request) 
 	for _, i := range checks.open() {
 		forwarded.Resources = append(forwarded.Resources, body.Resources[i])
 	}
-	reassemble := func(resp kmsg.Response, err error) kmsg.Response {
+	reassemble := func(resp kmsg.Response, code int16, message *string) kmsg.Response {
 		if r, ok := resp.(*kmsg.IncrementalAlterConfigsResponse); ok {
 			for _, answer := range r.Resources {
 				checks.answered(int8(answer.ResourceType), answer.ResourceName, answer.ErrorCode, answer.ErrorMessage)
@@ -58,7 +58,7 @@ func (a *Admin) incrementalAlterConfigs(_ context.Context, req *server.Request) 
 		}
 		whole := kmsg.NewPtrIncrementalAlterConfigsResponse()
 		whole.Version = req.Version
-		checks.each(err, func(res metadata.Resource, code int16, message *string) {
+		checks.each(code, message, func(res metadata.Resource, code int16, message *string) {
 			answer := kmsg.NewIncrementalAlterConfigsResponseResource()
 			answer.ResourceType, answer.ResourceName = kmsg.ConfigResourceType(res.Type), res.Name
 			answer.ErrorCode, answer.ErrorMessage = code, message
@@ -98,7 +98,7 @@ func (a *Admin) alterConfigs(_ context.Context, req *server.Request) server.Answ
 	for _, i := range checks.open() {
 		forwarded.Resources = append(forwarded.Resources, body.Resources[i])
 	}
-	reassemble := func(resp kmsg.Response, err error) kmsg.Response {
+	reassemble := func(resp kmsg.Response, code int16, message *string) kmsg.Response {
 		if r, ok := resp.(*kmsg.AlterConfigsResponse); ok {
 			for _, answer := range r.Resources {
 				checks.answered(int8(answer.ResourceType), answer.ResourceName, answer.ErrorCode, answer.ErrorMessage)
@@ -106,7 +106,7 @@ func (a *Admin) alterConfigs(_ context.Context, req *server.Request) server.Answ
 		}
 		whole := kmsg.NewPtrAlterConfigsResponse()
 		whole.Version = req.Version
-		checks.each(err, func(res metadata.Resource, code int16, message *string) {
+		checks.each(code, message, func(res metadata.Resource, code int16, message *string) {
 			answer := kmsg.NewAlterConfigsResponseResource()
 			answer.ResourceType, answer.ResourceName = kmsg.ConfigResourceType(res.Type), res.Name
 			answer.ErrorCode, answer.ErrorMessage = code, message
@@ -118,16 +118,18 @@ func (a *Admin) alterConfigs(_ context.Context, req *server.Request) server.Answ
 }
 
 // forwardRest forwards what is left of a request, if anything is.
-func (a *Admin) forwardRest(req *server.Request, rest kmsg.Request, n int, reassemble func(kmsg.Response, error) kmsg.Response) server.Answer {
+func (a *Admin) forwardRest(req *server.Request, rest kmsg.Request, n int, reassemble func(resp kmsg.Response, code int16, message *string) kmsg.Response) server.Answer {
 	if n == 0 {
-		return server.Answer{Response: reassemble(nil, nil)}
+		return server.Answer{Response: reassemble(nil, 0, nil)}
 	}
 	part := *req
 	part.Body = rest
-	answer := a.forward(&part, a.RequestTimeout, nil, func(err error) kmsg.Response { return reassemble(nil, err) })
+	answer := a.forward(&part, a.RequestTimeout, nil, func(code int16, message *string) kmsg.Response {
+		return reassemble(nil, code, message)
+	})
 	return server.Answer{Wait: func(ctx context.Context) server.Answer {
 		done := answer.Wait(ctx)
-		return server.Answer{Response: reassemble(done.Response, nil)}
+		return server.Answer{Response: reassemble(done.Response, 0, nil)}
 	}}
 }
 
@@ -215,15 +217,15 @@ func (c *configChecks) answered(kind int8, name string, code int16, message *str
 	}
 }
 
-// each yields all outcomes in order. What has none has err, or is what the
-// controller should have answered and did not.
-func (c *configChecks) each(err error, yield func(res metadata.Resource, code int16, message *string)) {
-	if err == nil {
-		err = protocol.ErrUnknownServerError
+// each yields all outcomes in order. What has none has the given one, or is what
+// the controller should have answered and did not.
+func (c *configChecks) each(code int16, message *string, yield func(res metadata.Resource, code int16, message *string)) {
+	if code == 0 {
+		code = int16(protocol.ErrUnknownServerError)
 	}
 	for i, res := range c.resources {
 		if !c.done[i] {
-			c.refuse(i, err)
+			c.done[i], c.codes[i], c.messages[i] = true, code, message
 		}
 		yield(res, c.codes[i], c.messages[i])
 	}

@@ -13,12 +13,11 @@ import (
 // alterClientQuotas has the controller set and remove quotas.
 func (a *Admin) alterClientQuotas(_ context.Context, req *server.Request) server.Answer {
 	body := req.Body.(*kmsg.AlterClientQuotasRequest)
-	return a.forward(req, a.RequestTimeout, nil, func(err error) kmsg.Response {
+	return a.forward(req, a.RequestTimeout, nil, func(code int16, message *string) kmsg.Response {
 		resp := kmsg.NewPtrAlterClientQuotasResponse()
-		resp.Version = req.Version
 		for _, entry := range body.Entries {
 			answer := kmsg.NewAlterClientQuotasResponseEntry()
-			answer.ErrorCode, answer.ErrorMessage = int16(protocol.CodeOf(err)), protocol.MessageOf(err)
+			answer.ErrorCode, answer.ErrorMessage = code, message
 			for _, part := range entry.Entity {
 				answer.Entity = append(answer.Entity, kmsg.AlterClientQuotasResponseEntryEntity{Type: part.Type, Name: part.Name})
 			}

@@ -20,10 +20,11 @@ const minForward = time.Second
 
 // forward has the controller answer a request within timeout, which is the
 // client's. done, which may be nil, sees the answer before the client does; its
-// context ends with the timeout. failed makes an answer of an error of ours.
+// context ends with the timeout. failed makes an answer of an error of ours; its
+// version is set here.
 func (a *Admin) forward(
 	req *server.Request, timeout time.Duration,
-	done func(ctx context.Context, resp kmsg.Response), failed func(err error) kmsg.Response,
+	done func(ctx context.Context, resp kmsg.Response), failed func(code int16, message *string) kmsg.Response,
 ) server.Answer {
 	// Wrapped here, as the request's bytes are gone when this returns.
 	wrapped := controllerclient.Wrap(req.Body, origin(req))
@@ -41,7 +42,9 @@ func (a *Admin) forward(
 			if ctx.Err() == nil || protocol.CodeOf(err) == protocol.ErrUnknownServerError {
 				a.Log.Error().Err(err).Str("api", kmsg.NameForKey(req.Key)).Msg("forwarding failed")
 			}
-			return server.Answer{Response: failed(err)}
+			answer := failed(int16(protocol.CodeOf(err)), protocol.MessageOf(err))
+			answer.SetVersion(req.Version)
+			return server.Answer{Response: answer}
 		}
 		if done != nil && timeout > 0 {
 			done(ctx, resp)
@@ -70,15 +73,4 @@ func hostBytes(addr net.Addr) []byte {
 		return four
 	}
 	return tcp.IP.To16()
-}
-
-// describeQuorum is the controller's to answer.
-func (a *Admin) describeQuorum(_ context.Context, req *server.Request) server.Answer {
-	return a.forward(req, a.RequestTimeout, nil, func(err error) kmsg.Response {
-		resp := kmsg.NewPtrDescribeQuorumResponse()
-		resp.Version = req.Version
-		resp.ErrorCode = int16(protocol.CodeOf(err))
-		resp.ErrorMessage = protocol.MessageOf(err)
-		return resp
-	})
 }

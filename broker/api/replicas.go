@@ -6,7 +6,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/protocol/server"
 )
 
@@ -14,15 +13,15 @@ import (
 func (a *Admin) electLeaders(_ context.Context, req *server.Request) server.Answer {
 	body := req.Body.(*kmsg.ElectLeadersRequest)
 	topics := body.Topics
-	return a.forward(req, time.Duration(body.TimeoutMillis)*time.Millisecond, nil, func(err error) kmsg.Response {
+	return a.forward(req, time.Duration(body.TimeoutMillis)*time.Millisecond, nil, func(code int16, message *string) kmsg.Response {
 		resp := kmsg.NewPtrElectLeadersResponse()
-		resp.Version, resp.ErrorCode = req.Version, int16(protocol.CodeOf(err))
+		resp.ErrorCode = code
 		for i := range topics {
 			t := kmsg.NewElectLeadersResponseTopic()
 			t.Topic = topics[i].Topic
 			for _, id := range topics[i].Partitions {
 				p := kmsg.NewElectLeadersResponseTopicPartition()
-				p.Partition, p.ErrorCode, p.ErrorMessage = id, resp.ErrorCode, protocol.MessageOf(err)
+				p.Partition, p.ErrorCode, p.ErrorMessage = id, code, message
 				t.Partitions = append(t.Partitions, p)
 			}
 			resp.Topics = append(resp.Topics, t)
@@ -34,10 +33,9 @@ func (a *Admin) electLeaders(_ context.Context, req *server.Request) server.Answ
 // alterPartitionReassignments has the controller move partitions.
 func (a *Admin) alterPartitionReassignments(_ context.Context, req *server.Request) server.Answer {
 	body := req.Body.(*kmsg.AlterPartitionAssignmentsRequest)
-	return a.forward(req, time.Duration(body.TimeoutMillis)*time.Millisecond, nil, func(err error) kmsg.Response {
+	return a.forward(req, time.Duration(body.TimeoutMillis)*time.Millisecond, nil, func(code int16, message *string) kmsg.Response {
 		resp := kmsg.NewPtrAlterPartitionAssignmentsResponse()
-		resp.Version = req.Version
-		resp.ErrorCode, resp.ErrorMessage = int16(protocol.CodeOf(err)), protocol.MessageOf(err)
+		resp.ErrorCode, resp.ErrorMessage = code, message
 		return resp
 	})
 }
@@ -45,10 +43,9 @@ func (a *Admin) alterPartitionReassignments(_ context.Context, req *server.Reque
 // listPartitionReassignments has the controller tell what is on its way.
 func (a *Admin) listPartitionReassignments(_ context.Context, req *server.Request) server.Answer {
 	body := req.Body.(*kmsg.ListPartitionReassignmentsRequest)
-	return a.forward(req, time.Duration(body.TimeoutMillis)*time.Millisecond, nil, func(err error) kmsg.Response {
+	return a.forward(req, time.Duration(body.TimeoutMillis)*time.Millisecond, nil, func(code int16, message *string) kmsg.Response {
 		resp := kmsg.NewPtrListPartitionReassignmentsResponse()
-		resp.Version = req.Version
-		resp.ErrorCode, resp.ErrorMessage = int16(protocol.CodeOf(err)), protocol.MessageOf(err)
+		resp.ErrorCode, resp.ErrorMessage = code, message
 		return resp
 	})
 }

@@ -19,12 +19,11 @@ func (a *Admin) alterUserScramCredentials(_ context.Context, req *server.Request
 	for _, u := range body.Upsertions {
 		users = append(users, u.Name)
 	}
-	return a.forward(req, a.RequestTimeout, nil, func(err error) kmsg.Response {
+	return a.forward(req, a.RequestTimeout, nil, func(code int16, message *string) kmsg.Response {
 		resp := kmsg.NewPtrAlterUserSCRAMCredentialsResponse()
-		resp.Version = req.Version
 		for _, user := range users {
 			result := kmsg.NewAlterUserSCRAMCredentialsResponseResult()
-			result.User, result.ErrorCode, result.ErrorMessage = user, int16(protocol.CodeOf(err)), protocol.MessageOf(err)
+			result.User, result.ErrorCode, result.ErrorMessage = user, code, message
 			resp.Results = append(resp.Results, result)
 		}
 		return resp

@@ -6,7 +6,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/protocol/server"
 )
 
@@ -33,13 +32,12 @@ func (a *Admin) createTopics(_ context.Context, req *server.Request) server.Answ
 			}
 		}
 		a.await(ctx, expected, created)
-	}, func(err error) kmsg.Response {
+	}, func(code int16, message *string) kmsg.Response {
 		resp := kmsg.NewPtrCreateTopicsResponse()
-		resp.Version = req.Version
 		for _, name := range names {
 			t := kmsg.NewCreateTopicsResponseTopic()
 			t.Topic = name
-			t.ErrorCode, t.ErrorMessage = int16(protocol.CodeOf(err)), protocol.MessageOf(err)
+			t.ErrorCode, t.ErrorMessage = code, message
 			resp.Topics = append(resp.Topics, t)
 		}
 		return resp
@@ -83,13 +81,12 @@ func (a *Admin) deleteTopics(_ context.Context, req *server.Request) server.Answ
 			}
 		}
 		a.await(ctx, expected, deleted)
-	}, func(err error) kmsg.Response {
+	}, func(code int16, message *string) kmsg.Response {
 		resp := kmsg.NewPtrDeleteTopicsResponse()
-		resp.Version = req.Version
 		for _, t := range asked {
 			r := kmsg.NewDeleteTopicsResponseTopic()
 			r.Topic, r.TopicID = t.name, t.id
-			r.ErrorCode, r.ErrorMessage = int16(protocol.CodeOf(err)), protocol.MessageOf(err)
+			r.ErrorCode, r.ErrorMessage = code, message
 			resp.Topics = append(resp.Topics, r)
 		}
 		return resp
