@@ -26,8 +26,11 @@ type Conn interface {
 
 // Config is what a Client is made from.
 type Config struct {
-	// Voters are the controllers and where they listen, HOST:PORT.
+	// Voters are the controllers that are asked in turn where Leader is nil, and
+	// where they listen, HOST:PORT.
 	Voters map[protocol.NodeID]string
+	// Address returns where the leader listens, HOST:PORT. Default: as Voters says.
+	Address func(protocol.NodeID) (string, bool)
 	// Leader returns the active controller as this node knows it, NoNode where
 	// it does not, and a channel that is closed at the next change of that or of
 	// the leader's readiness. Nil where this node can not know: the voters are
@@ -88,6 +91,12 @@ func New(cfg Config, log zerolog.Logger) *Client {
 	}
 	if cfg.AttemptTimeout == 0 {
 		cfg.AttemptTimeout = 30 * time.Second
+	}
+	if cfg.Address == nil {
+		cfg.Address = func(id protocol.NodeID) (string, bool) {
+			addr, ok := cfg.Voters[id]
+			return addr, ok
+		}
 	}
 	return &Client{
 		cfg:    cfg,
@@ -197,7 +206,7 @@ func (c *Client) nextTurn(node protocol.NodeID) {
 
 // attempt asks one node once.
 func (c *Client) attempt(ctx context.Context, node protocol.NodeID, req kmsg.Request) (kmsg.Response, error) {
-	addr, ok := c.cfg.Voters[node]
+	addr, ok := c.cfg.Address(node)
 	if !ok {
 		if node == protocol.NoNode {
 			return nil, errUnknownLeader

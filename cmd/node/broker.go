@@ -39,11 +39,11 @@ type brokerHalf struct {
 
 // runBroker lives the broker's life, and its listeners' from the moment that it
 // serves until it has been let go.
-func (n *node) runBroker(ctx context.Context, below *stage, meta *metadata, q *quorum) error {
+func (n *node) runBroker(ctx context.Context, below *stage, meta *metadata, c controllers) error {
 	h := &brokerHalf{n: n, meta: meta, configs: configs{
 		node: n.cfg.Node.ID, static: config.FromMap(n.cfg.Static), listeners: n.cfg.Listeners.Names(),
 	}}
-	h.heartbeats, h.requests = n.controllerClient(q), n.controllerClient(q)
+	h.heartbeats, h.requests = n.controllerClient(c), n.controllerClient(c)
 	defer h.heartbeats.Close()
 	defer h.requests.Close()
 	if err := h.build(below, meta); err != nil {
@@ -72,15 +72,20 @@ func (n *node) runBroker(ctx context.Context, below *stage, meta *metadata, q *q
 	return errors.Join(err, clients.stop(), h.closeLogs())
 }
 
-func (n *node) controllerClient(q *quorum) *controllerclient.Client {
-	voters := make(map[protocol.NodeID]string)
-	for _, v := range q.voters {
-		voters[v.ID] = v.Endpoint
-	}
+// controllers is where the active controller is: a quorum that this node belongs
+// to, or what it follows.
+type controllers interface {
+	// Leader is NoNode where it is not known; the channel is closed at its next
+	// change.
+	Leader() (protocol.NodeID, <-chan struct{})
+	Address(protocol.NodeID) (string, bool)
+}
+
+func (n *node) controllerClient(c controllers) *controllerclient.Client {
 	return controllerclient.New(controllerclient.Config{
-		Voters: voters,
-		Leader: q.leader,
-		Dial:   controllerclient.Dialer(client.Config{ClientID: fmt.Sprintf("broker-%d", n.cfg.Node.ID)}),
+		Address: c.Address,
+		Leader:  c.Leader,
+		Dial:    controllerclient.Dialer(client.Config{ClientID: fmt.Sprintf("broker-%d", n.cfg.Node.ID)}),
 	}, n.log)
 }
 

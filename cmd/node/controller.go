@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -12,7 +11,6 @@ import (
 	"github.com/klamm/klamm/controller"
 	controllerapi "github.com/klamm/klamm/controller/api"
 	"github.com/klamm/klamm/controller/decide"
-	"github.com/klamm/klamm/metadata/replay"
 	"github.com/klamm/klamm/metadata/snapshot"
 	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/protocol/probe"
@@ -27,11 +25,21 @@ type quorum struct {
 	voters []raftlog.Voter
 }
 
-// leader is the active controller, for controllerclient: known from Raft, so
+// Leader is the active controller, for controllerclient: known from Raft, so
 // nobody is asked in turn.
-func (q *quorum) leader() (protocol.NodeID, <-chan struct{}) {
+func (q *quorum) Leader() (protocol.NodeID, <-chan struct{}) {
 	l, changed := q.engine.Leadership()
 	return l.Leader, changed
+}
+
+// Address is where a voter listens.
+func (q *quorum) Address(id protocol.NodeID) (string, bool) {
+	for _, v := range q.voters {
+		if v.ID == id {
+			return v.Endpoint, true
+		}
+	}
+	return "", false
 }
 
 func (q *quorum) close() error {
@@ -109,12 +117,7 @@ func (n *node) startController(ctx context.Context, below *stage, meta *metadata
 	below.run("raft", engine.Run)
 	below.run("controller", ctl.Run)
 	below.run("snapshots", func(ctx context.Context) error {
-		return meta.replayer.RunSnapshots(ctx, replay.SnapshotPace{
-			Take:  engine.TakeSnapshot,
-			Bytes: n.cfg.Metadata.SnapshotBytes,
-			Age:   n.cfg.Metadata.SnapshotInterval,
-			Trim:  time.Minute,
-		})
+		return meta.replayer.RunSnapshots(ctx, n.snapshotPace(engine.TakeSnapshot))
 	})
 	for _, listener := range n.cfg.Listeners.Controller {
 		if err := n.serveController(ctx, below, listener, ctl, q, meta); err != nil {
@@ -132,14 +135,18 @@ func (n *node) serveController(ctx context.Context, below *stage, listener confi
 		Authorizer: n.cfg.Static["authorizer.class.name"] != "",
 		Image:      meta.replayer.Image,
 		Controller: func() protocol.NodeID {
-			leader, _ := q.leader()
+			leader, _ := q.Leader()
 			return leader
 		},
 		KRaftVersion: meta.kraftVersion,
 		Static:       config.FromMap(n.cfg.Static),
 		Loggers:      api.Loggers{NodeID: n.cfg.Node.ID, Log: n.asked},
 	}
-	apis := append(controllerapi.APIs(controllerapi.Config{Controller: ctl, Loggers: env.Loggers, Log: n.asked}),
+	log := &controllerapi.MetadataLog{
+		ClusterID: n.cluster, Log: meta.log, FS: vfs.OS(), Dir: meta.dir,
+		Leadership: q.engine.Leadership, Grown: meta.replayer.Grown, Endpoint: q.endpoint,
+	}
+	apis := append(controllerapi.APIs(controllerapi.Config{Controller: ctl, Metadata: log, Loggers: env.Loggers, Log: n.asked}),
 		api.ApiVersions(env), api.DescribeCluster(env), api.DescribeACLs(env), api.DescribeConfigs(env))
 	cfg := n.serverConfig(listener, protocol.ControllerListener)
 	cfg.Preface = []byte(raftlog.Preface)

@@ -43,9 +43,6 @@ func Run(ctx context.Context, cfg *config.Config, version string, log zerolog.Lo
 		protocol.BrokerListener:     server.NewConnections(limits),
 		protocol.ControllerListener: server.NewConnections(limits),
 	}
-	if !cfg.Node.IsBroker || !cfg.Node.IsController {
-		return fmt.Errorf("%s: process.roles: this version runs a node that is controller and broker; valid is controller,broker", cfg.File)
-	}
 	if err := n.openDirs(); err != nil {
 		return err
 	}
@@ -112,7 +109,7 @@ func (n *node) openMetadata() (*metadata, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the metadata log: %w", err)
 	}
-	replayer, err := replay.New(replay.Config{Log: log, FS: vfs.OS(), Dir: dir}, n.log)
+	replayer, err := replay.New(replay.Config{Log: log, FS: vfs.OS(), Dir: dir, Observer: !n.cfg.Node.IsController}, n.log)
 	if err != nil {
 		return nil, errors.Join(err, log.Close())
 	}

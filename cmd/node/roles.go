@@ -52,18 +52,38 @@ func (s *stage) stop() error {
 }
 
 // runRoles runs the controller below the broker: the broker needs it to the
-// very end of its controlled shutdown.
+// very end of its controlled shutdown. On a node without a controller it is what
+// follows the metadata that lies below.
 func (n *node) runRoles(ctx context.Context, meta *metadata) error {
 	below := newStage(ctx)
+	if !n.cfg.Node.IsController {
+		follower, err := n.startFollower(below, meta)
+		if err != nil {
+			return errors.Join(err, below.stop())
+		}
+		return errors.Join(n.runAbove(ctx, below, func(ctx context.Context) error {
+			return n.runBroker(ctx, below, meta, follower)
+		}), below.stop())
+	}
 	quorum, err := n.startController(ctx, below, meta)
 	if err != nil {
 		return errors.Join(err, below.stop())
 	}
-	// The broker stops when it is asked to, and when the ground goes from
-	// under it.
+	err = n.runAbove(ctx, below, func(ctx context.Context) error {
+		if n.cfg.Node.IsBroker {
+			return n.runBroker(ctx, below, meta, quorum)
+		}
+		<-ctx.Done()
+		return nil
+	})
+	return errors.Join(err, below.stop(), quorum.close())
+}
+
+// runAbove runs what stops when it is asked to, and when the ground goes from
+// under it.
+func (n *node) runAbove(ctx context.Context, below *stage, run func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(below.ctx, cancel)()
-	err = n.runBroker(ctx, below, meta, quorum)
-	return errors.Join(err, below.stop(), quorum.close())
+	return run(ctx)
 }

@@ -53,6 +53,14 @@ func startWorld(t testing.TB, settings ...string) *world {
 		"num.partitions=1",
 		"group.initial.rebalance.delay.ms=0",
 	}, settings...)
+	w.start(t, 1, dir, lines)
+	w.awaitPort(t)
+	return w
+}
+
+// start formats a directory and runs a node on it until the test ends.
+func (w *world) start(t testing.TB, id protocol.NodeID, dir string, lines []string) {
+	t.Helper()
 	props, err := properties.Parse(strings.NewReader(strings.Join(lines, "\n")))
 	check(t, err)
 	cfg, err := config.Parse("test", props)
@@ -60,7 +68,7 @@ func startWorld(t testing.TB, settings ...string) *world {
 	metadata := filepath.Join(dir, protocol.MetadataTopic+"-0")
 	check(t, os.MkdirAll(metadata, 0o755))
 	check(t, snapshot.WriteBootstrap(vfs.OS(), metadata, 0, snapshot.Quorum{}, testFeatures()))
-	meta := storage.MetaProperties{ClusterID: "test", NodeID: 1, DirectoryID: protocol.NewUUID()}
+	meta := storage.MetaProperties{ClusterID: "test", NodeID: id, DirectoryID: protocol.NewUUID()}
 	check(t, storage.Format(vfs.OS(), dir, meta, time.Now()))
 
 	ctx, cancel := context.WithCancel(context.Background())
@@ -71,8 +79,6 @@ func startWorld(t testing.TB, settings ...string) *world {
 			t.Error(err)
 		}
 	})
-	w.awaitPort(t)
-	return w
 }
 
 func testFeatures() []record.Record {

@@ -32,6 +32,8 @@ type Config struct {
 	// after that, so that its leaders here can be asked at once. Brokers that
 	// forward a creation wait for their own part.
 	Applied func(ctx context.Context, offset int64) error
+	// Metadata is what observers fetch; nil: they are not served.
+	Metadata *MetadataLog
 	// Loggers are those of this node.
 	Loggers shared.Loggers
 	Log     zerolog.Logger
@@ -62,6 +64,7 @@ type handlers struct {
 	Config
 	forwarded map[int16]handler // those that an Envelope may carry
 	lines     heartbeatLines
+	observers observers
 }
 
 // APIs returns the APIs of the controller listener that are served here.
@@ -92,6 +95,9 @@ func APIs(cfg Config) []server.API {
 		serve(kmsg.AllocateProducerIDs, direct(h.allocateProducerIDs)),
 		serve(kmsg.AlterPartition, direct(h.alterPartition)),
 		serve(kmsg.Envelope, h.envelope),
+	}
+	if cfg.Metadata != nil {
+		apis = append(apis, serve(kmsg.Fetch, h.fetch), serve(kmsg.FetchSnapshot, direct(h.fetchSnapshot)))
 	}
 	for key, handle := range h.forwarded {
 		apis = append(apis, serve(kmsg.Key(key), direct(handle)))

@@ -2,6 +2,8 @@ package api
 
 import (
 	"context"
+	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -31,7 +33,9 @@ func (h *handlers) describeQuorum(c call) answer {
 		}
 		topic := kmsg.NewDescribeQuorumResponseTopic()
 		topic.Topic = protocol.MetadataTopic
-		topic.Partitions = append(topic.Partitions, quorumPartition(status, img))
+		p := quorumPartition(status, img)
+		p.Observers = append(p.Observers, h.observerStates(status)...)
+		topic.Partitions = append(topic.Partitions, p)
 		resp.Topics = append(resp.Topics, topic)
 		resp.Nodes = quorumNodes(status, img)
 		return resp, nil
@@ -82,6 +86,24 @@ func replicaState(status raftlog.Status, peer raftlog.Peer, end int64) kmsg.Desc
 		s.LogEndOffset = max(0, end-int64(status.LastIndex-peer.AckedIndex))
 	}
 	return s
+}
+
+// observerStates are those who fetch the metadata log. A voter that does is no
+// observer.
+func (h *handlers) observerStates(status raftlog.Status) (states []kmsg.DescribeQuorumResponseTopicPartitionReplicaState) {
+	for _, o := range h.observers.list(status.Leadership.Epoch, time.Now()) {
+		if slices.ContainsFunc(status.Voters, func(v raftlog.Peer) bool { return v.ID == o.id }) {
+			continue
+		}
+		s := kmsg.NewDescribeQuorumResponseTopicPartitionReplicaState()
+		s.ReplicaID, s.ReplicaDirectoryID, s.LogEndOffset = int32(o.id), o.directory, o.leo
+		s.LastFetchTimestamp, s.LastCaughtUpTimestamp = o.fetched.UnixMilli(), -1
+		if !o.caughtUp.IsZero() {
+			s.LastCaughtUpTimestamp = o.caughtUp.UnixMilli()
+		}
+		states = append(states, s)
+	}
+	return states
 }
 
 // quorumNodes are the voters' and observers' controller listeners.

@@ -29,7 +29,9 @@ func (r *Replayer) load() error {
 			return err
 		}
 	}
-	if err := r.loadLog(base); err != nil {
+	if r.cfg.Observer {
+		r.end = base // what follows waits for the leader's high watermark
+	} else if err := r.loadLog(base); err != nil {
 		return err
 	}
 	r.publish()
@@ -63,6 +65,11 @@ func (r *Replayer) loadCheckpoint() (int64, error) {
 		r.adopt(delta, id, header)
 		return id.Offset, nil
 	}
+	if start > 0 && r.cfg.Observer {
+		r.log.Error().Err(damage).Int64("log_start_offset", start).
+			Msg("no checkpoint has what comes before the metadata log, fetching everything again")
+		return 0, r.cfg.Log.TruncateFullyAndStartAt(0)
+	}
 	if start > 0 {
 		return 0, errors.Join(fmt.Errorf("%s starts at offset %d, and no checkpoint has offsets 0 to %d",
 			r.cfg.Log.Path(), start, start-1), damage)
@@ -78,37 +85,49 @@ func (r *Replayer) adopt(delta *metadata.Delta, id snapshot.ID, header snapshot.
 	r.last = position{id.Offset - 1, id.Epoch, header.LastTimestampMs}
 	r.quorum.Store(&header.KRaft)
 	r.end = id.Offset
+	r.base = position{offset: id.Offset, epoch: id.Epoch}
 }
 
 // loadLog replays the log from offset to its end.
 func (r *Replayer) loadLog(offset int64) error {
-	log := r.cfg.Log
-	end := log.LEO()
+	r.end = offset
+	end := r.cfg.Log.LEO()
+	if err := r.loadUpTo(end); err != nil {
+		return err
+	}
+	if r.end < end {
+		return fmt.Errorf("metadata log offset %d: the log has nothing there", r.end)
+	}
+	return nil
+}
+
+// loadUpTo replays whole batches from where the replay is to end.
+func (r *Replayer) loadUpTo(end int64) error {
 	var buf []byte
-	for offset < end {
-		slice, err := log.Read(offset, loadBytes, end, true)
+	for r.end < end {
+		slice, err := r.cfg.Log.Read(r.end, loadBytes, end, true)
 		if err != nil {
-			return fmt.Errorf("metadata log offset %d: %w", offset, err)
+			return fmt.Errorf("metadata log offset %d: %w", r.end, err)
 		}
 		buf = slices.Grow(buf[:0], slice.Size())[:slice.Size()]
+		if len(buf) == 0 {
+			slice.Release()
+			return nil // end lies in a batch
+		}
 		_, err = slice.ReadAt(buf, 0)
 		slice.Release()
 		if err != nil {
-			return fmt.Errorf("metadata log offset %d: %w", offset, err)
+			return fmt.Errorf("metadata log offset %d: %w", r.end, err)
 		}
-		if offset, err = r.loadBatches(buf, offset); err != nil {
+		if r.end, err = r.loadBatches(buf, r.end); err != nil {
 			return err
 		}
 	}
-	r.end = end
 	return nil
 }
 
 // loadBatches replays batches that continue at offset, and returns where they end.
 func (r *Replayer) loadBatches(buf []byte, offset int64) (int64, error) {
-	if len(buf) == 0 {
-		return 0, fmt.Errorf("metadata log offset %d: the log has nothing there", offset)
-	}
 	for len(buf) > 0 {
 		b, rest, err := batch.Next(buf)
 		if err == nil {

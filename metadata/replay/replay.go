@@ -25,6 +25,9 @@ type Config struct {
 	// FS and Dir are where the checkpoints lie: the log's own directory.
 	FS  vfs.FS
 	Dir string
+	// Observer says that the log is filled from a leader's (observe.go): what it
+	// holds may not be committed, and is replayed as far as Advance says.
+	Observer bool
 }
 
 // Subscriber is told of every change. Both arguments may be kept; nobody
@@ -50,11 +53,18 @@ type Replayer struct {
 	mu          sync.Mutex
 	subscribers []Subscriber
 
+	grown bell // rings when the log has grown
+
+	// observing serializes what an observer does to the log with its snapshots.
+	observing sync.Mutex
+
 	// quorum is what the control records say. Metadata transactions do not hold
 	// them back: they are about the log, not in it.
 	quorum atomic.Pointer[snapshot.Quorum]
 
-	// The rest belongs to Raft's goroutine.
+	// The rest belongs to Raft's goroutine, or is guarded by observing.
+
+	base position // where the checkpoint ends that was loaded last; offset is exclusive
 
 	// next is the offset that Raft's next batch gets. It is below end while Raft
 	// repeats what the log has already.
@@ -132,6 +142,7 @@ func (r *Replayer) Apply(entries []raftlog.Entry) ([]int64, error) {
 		offsets[i] = offset
 	}
 	r.publish()
+	r.grown.ring()
 	return offsets, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/klamm/klamm/metadata"
+	"github.com/klamm/klamm/metadata/record"
 	"github.com/klamm/klamm/metadata/snapshot"
 	"github.com/klamm/klamm/raftlog"
 )
@@ -64,12 +65,17 @@ func (c *capture) WriteTo(w io.Writer) (int64, error) {
 	if err != nil {
 		return n, err
 	}
-	header := snapshot.Header{LastTimestampMs: c.img.TimestampMs(), KRaft: c.quorum}
-	size, err := snapshot.Encode(w, id.Epoch, header, c.img.Records())
+	size, err := c.encode(w)
 	if err == nil {
 		c.r.covered.Store(c.size)
 	}
 	return n + size, err
+}
+
+// encode writes the checkpoint.
+func (c *capture) encode(w io.Writer) (int64, error) {
+	header := snapshot.Header{LastTimestampMs: c.img.TimestampMs(), KRaft: c.quorum}
+	return snapshot.Encode(w, c.img.Epoch(), header, c.img.Records())
 }
 
 // Release ends the capture; an image needs no end.
@@ -95,8 +101,15 @@ func (r *Replayer) restore(src io.Reader) error {
 	if id.Offset <= r.end {
 		return r.rewind(id)
 	}
+	return r.replace(id, func(each func(record.Record) error) (snapshot.Header, error) {
+		return snapshot.Decode(src, each)
+	})
+}
+
+// replace makes a checkpoint the state, and lets the log begin behind it.
+func (r *Replayer) replace(id snapshot.ID, read func(each func(record.Record) error) (snapshot.Header, error)) error {
 	delta := metadata.NewDelta(metadata.Empty())
-	header, err := snapshot.Decode(src, delta.Replay)
+	header, err := read(delta.Replay)
 	if err != nil {
 		return err
 	}
@@ -113,6 +126,7 @@ func (r *Replayer) restore(src io.Reader) error {
 	r.adopt(delta, id, header)
 	r.next = id.Offset
 	r.publish()
+	r.grown.ring()
 	r.log.Info().Int64("from", before.Offset()+1).Int64("offset", id.Offset).Msg("metadata replaced by a snapshot")
 	return nil
 }

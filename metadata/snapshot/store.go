@@ -34,17 +34,8 @@ var _ raftlog.SnapshotStore = (*Store)(nil)
 // OpenStore opens the store of a metadata directory and removes what an
 // earlier life left unfinished.
 func OpenStore(fsys vfs.FS, dir string, log zerolog.Logger) (*Store, error) {
-	entries, err := fsys.ReadDir(dir)
-	if err != nil {
+	if err := RemoveUnfinished(fsys, dir); err != nil {
 		return nil, fmt.Errorf("open snapshots: %w", err)
-	}
-	for _, e := range entries {
-		if e.IsDir || !strings.HasSuffix(e.Name, partSuffix) {
-			continue
-		}
-		if err := fsys.Remove(filepath.Join(dir, e.Name)); err != nil {
-			return nil, fmt.Errorf("remove an unfinished snapshot: %w", err)
-		}
 	}
 	return &Store{fs: fsys, dir: dir, log: log.With().Str("component", "snapshot").Logger()}, nil
 }
