@@ -97,13 +97,15 @@ func (c *Conn) nextFrame(ctx context.Context, f *frame) error {
 // readLarge reads a frame of n bytes that does not fit the read buffer.
 func (c *Conn) readLarge(ctx context.Context, f *frame, n int) error {
 	first := min(n, maxPooled)
-	size := int64(classSize(class(first)))
+	start := min(first, classSize(claimedClass))
+	memory := c.server.cfg.Memory
 	var err error
-	if c.server.cfg.Memory.eager.tryAcquire(size) {
+	if size := int64(classSize(class(start))); memory.eager.tryAcquire(size) {
 		f.eager = size
-		err = c.readEager(ctx, f, n, first)
-	} else {
-		err = c.readInSteps(ctx, f, n, first)
+		err = c.readEager(ctx, f, n, start)
+	}
+	if err == nil && len(f.bytes) < first {
+		err = c.readFirst(ctx, f, n, first)
 	}
 	if err != nil {
 		return err
@@ -145,21 +147,35 @@ func (c *Conn) readEager(ctx context.Context, f *frame, n, first int) error {
 	return err
 }
 
-// readInSteps reads the first bytes of a frame of n into a buffer that grows
-// as they arrive.
+// readFirst goes on to the first bytes of a frame of n, whose beginning may have
+// been read: into a buffer of their size where that is so and there is memory,
+// else into one that grows as they arrive.
+func (c *Conn) readFirst(ctx context.Context, f *frame, n, first int) error {
+	size := int64(classSize(class(first)))
+	if len(f.bytes) == 0 || !c.server.cfg.Memory.eager.tryAcquire(size) {
+		return c.readInSteps(ctx, f, n, first)
+	}
+	have := len(f.bytes)
+	c.grow(f, first)
+	f.eager = size
+	_, err := io.ReadFull(c.in, f.bytes[have:])
+	return err
+}
+
+// readInSteps reads the first bytes of a frame of n, or what is missing of them,
+// into a buffer that grows as they arrive.
 func (c *Conn) readInSteps(ctx context.Context, f *frame, n, first int) error {
-	for have, next := 0, 1; have < first; next++ {
+	for next := claimedClass; len(f.bytes) < first; next++ {
+		have := len(f.bytes)
+		if classSize(next) <= have {
+			continue
+		}
 		held, err := c.server.cfg.Memory.steps[next].acquire(ctx, int64(classSize(next)))
 		if err != nil {
 			return err
 		}
-		grown := getBuffer(min(first, classSize(next)))
-		copy(*grown, f.bytes)
-		if f.buf != nil {
-			putBuffer(f.buf)
-			c.server.cfg.Memory.steps[f.class].release(f.step)
-		}
-		f.buf, f.bytes, f.step, f.class = grown, *grown, held, next
+		c.grow(f, min(first, classSize(next)))
+		f.step, f.class = held, next
 		// Waiting for memory is not the client's slowness.
 		if err := c.setFrameDeadline(ctx, n); err != nil {
 			return err
@@ -167,9 +183,25 @@ func (c *Conn) readInSteps(ctx context.Context, f *frame, n, first int) error {
 		if _, err := io.ReadFull(c.in, f.bytes[have:]); err != nil {
 			return err
 		}
-		have = len(f.bytes)
 	}
 	return nil
+}
+
+// grow moves a frame into a buffer of n bytes and gives back what the old one
+// held of eager and steps.
+func (c *Conn) grow(f *frame, n int) {
+	grown := getBuffer(n)
+	copy(*grown, f.bytes)
+	if f.buf != nil {
+		putBuffer(f.buf)
+	}
+	if f.eager > 0 {
+		c.server.cfg.Memory.eager.release(f.eager)
+	}
+	if f.step > 0 {
+		c.server.cfg.Memory.steps[f.class].release(f.step)
+	}
+	f.buf, f.bytes, f.eager, f.step = grown, *grown, 0, 0
 }
 
 // awaitByte waits until a frame begins. It gives up after the idle timeout,

@@ -19,15 +19,16 @@ const defaultMemory = 512 << 20
 // nobody who holds a later one waits for an earlier one:
 //
 //	eager    the buffer of a request, or the first MiB of a larger one, at once
+//	         when its first 16 KiB have come
 //	steps    the same where eager is used up: a buffer of 16 KiB, exchanged for
 //	         one four times as large each time that it has been filled
 //	large    the rest of a request above 1 MiB, taken for the whole of it once
 //	         its first MiB has come: a claimed length alone takes nothing here
 //	decode   what decoding is expected to allocate, where that is much
 //
-// Nobody waits for eager. So clients that claim a MiB and then send nothing can
-// use it up, and all that it does to others is that their buffers grow as their
-// bytes arrive.
+// Nobody waits for eager. So clients that send 16 KiB of a MiB and then nothing
+// can use it up, and all that it does to others is that their buffers grow as
+// their bytes arrive.
 //
 // Requests up to smallFrame are read inside the connection's own read buffer
 // and take no budget: heartbeats get through when producers have used up all.
@@ -76,8 +77,11 @@ func (b budget) release(n int64) { b.sem.Release(n) }
 // Larger ones are left to the garbage collector: a pool would keep the rare
 // giant for ever.
 const (
-	headroom  = 1 << 10
-	classes   = 5
+	headroom = 1 << 10
+	classes  = 5
+	// claimedClass is that of the buffer which a claimed length alone can have.
+	claimedClass = 1
+
 	minPooled = 4<<10 + headroom
 	maxPooled = 4<<10<<(2*(classes-1)) + headroom
 )
