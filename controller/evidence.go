@@ -28,9 +28,10 @@ const (
 	// a false election, so it is longer than raftlog's.
 	refusalPause = 150 * time.Millisecond
 	// reachAttempts bounds the dials to a broker, which listens once it knows that
-	// it is unfenced. The pauses double from reachPause, to 13 s in all.
-	reachAttempts = 9
-	reachPause    = 50 * time.Millisecond
+	// it is unfenced: soon, and later on a busy machine. Each pause is longer by
+	// reachPause than the one before, 12 s in all.
+	reachAttempts = 31
+	reachPause    = 25 * time.Millisecond
 	// maxPursuits bounds the suspicions that are looked into at a time. Of a new
 	// office there is one per broker, and those whose host vanished take a second.
 	maxPursuits = 64
@@ -158,9 +159,8 @@ func (d *detector) address(of life) string {
 
 // reach dials a broker until it has been reached once, some times.
 func (d *detector) reach(ctx context.Context, of life) {
-	pause := reachPause
 	var addr string
-	for range reachAttempts {
+	for i := range reachAttempts {
 		if addr = d.address(of); addr == "" {
 			break
 		}
@@ -172,10 +172,9 @@ func (d *detector) reach(ctx context.Context, of life) {
 			}
 			return
 		}
-		if !probe.Pause(ctx, pause) {
+		if !probe.Pause(ctx, time.Duration(i+1)*reachPause) {
 			return
 		}
-		pause *= 2
 	}
 	// It is tried again when the broker is unfenced the next time.
 	d.mu.Lock()
@@ -194,6 +193,8 @@ func (d *detector) pursue(ctx context.Context, s suspicion) {
 	d.mu.Unlock()
 	addr := d.address(s.life)
 	gone := reached && addr != "" && probe.Gone(ctx, d.dial, addr, refusalPause)
+	d.log.Debug().Int32("broker", int32(s.broker)).Int64("broker_epoch", int64(s.epoch)).Str("endpoint", addr).
+		Bool("reached", reached).Bool("gone", gone).Msg("looked for a broker's process")
 	d.mu.Lock()
 	delete(d.pursued, s.life)
 	d.mu.Unlock()
