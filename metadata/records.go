@@ -38,18 +38,7 @@ func (img *Image) featureRecords(yield func(record.Record) bool) bool {
 
 func (img *Image) nodeRecords(yield func(record.Record) bool) bool {
 	for b := range img.Brokers() {
-		if !yield(&record.RegisterBroker{
-			BrokerID:             b.ID,
-			IncarnationID:        b.IncarnationID,
-			BrokerEpoch:          b.Epoch,
-			Endpoints:            b.Endpoints,
-			Features:             b.Features,
-			Rack:                 b.Rack,
-			Fenced:               b.Fenced,
-			InControlledShutdown: b.InControlledShutdown,
-			LogDirs:              b.LogDirs,
-			CordonedLogDirs:      b.CordonedLogDirs,
-		}) {
+		if !yield(b.Record()) {
 			return false
 		}
 	}
@@ -64,6 +53,22 @@ func (img *Image) nodeRecords(yield func(record.Record) bool) bool {
 		}
 	}
 	return true
+}
+
+// Record returns the record that holds the whole of b.
+func (b *Broker) Record() *record.RegisterBroker {
+	return &record.RegisterBroker{
+		BrokerID:             b.ID,
+		IncarnationID:        b.IncarnationID,
+		BrokerEpoch:          b.Epoch,
+		Endpoints:            b.Endpoints,
+		Features:             b.Features,
+		Rack:                 b.Rack,
+		Fenced:               b.Fenced,
+		InControlledShutdown: b.InControlledShutdown,
+		LogDirs:              b.LogDirs,
+		CordonedLogDirs:      b.CordonedLogDirs,
+	}
 }
 
 func (img *Image) topicRecords(yield func(record.Record) bool) bool {

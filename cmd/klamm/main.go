@@ -3,7 +3,8 @@
 //	klamm server --dev                      a development node on localhost:9092
 //	klamm server FILE                       a node from a server.properties
 //	klamm storage format|info|random-uuid   directories and ids, and more of Kafka's storage tool
-//	klamm metadata dump|show|diff           what a metadata log or snapshot holds
+//	klamm metadata dump|show|diff|history|explain|digest
+//	                                        what a metadata log or snapshot holds
 //	klamm log dump FILE|DIR                 what a partition's files hold
 //	klamm version
 //

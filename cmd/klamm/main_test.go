@@ -63,6 +63,14 @@ func TestExitCodes(t *testing.T) {
 		{"log dump", 2, "file or directory"},
 		{"log dump --records ../../storage/testdata/kafka/clean", 0, "Log starting offset: 18|endTxnMarker: COMMIT"},
 		{"metadata diff /tmp", 2, "two states"},
+		{"metadata history /tmp", 2, "a kind and a name"},
+		{"metadata history /tmp topics x", 2, "no topic, partition, broker"},
+		{"metadata history ../../metadata/record/testdata/kafka partition orders/0", 0, "PARTITION_CHANGE_RECORD|isr: [1] -> []"},
+		{"metadata history --at 30 --json ../../metadata/record/testdata/kafka topic orders", 0, `"type":"TOPIC_RECORD"`},
+		{"metadata explain /tmp", 2, "a partition"},
+		{"metadata explain /tmp orders", 2, "no partition such as"},
+		{"metadata explain ../../metadata/record/testdata/kafka orders-0", 0, "orders-0 is offline|must return: 1"},
+		{"metadata digest --at 163 ../../metadata/record/testdata/kafka", 0, "offset 163 epoch 1 digest "},
 		{"metadata diff ../../metadata/record/testdata/kafka@34 ../../metadata/record/testdata/kafka@40", 0, "--- offset 34|+++ offset 40|+/configs/topics/orders/cleanup.policy: compact"},
 	} {
 		code, out, errs := klamm(strings.Fields(test.args)...)

@@ -7,10 +7,12 @@
 //
 // Load builds the image that the files add up to, at their end or at an earlier
 // offset or time; Show prints it as a tree, ShowDiff what two of them do not
-// share. Passwords are in none of them, and the keys of credentials in no tree.
+// share. ShowHistory tells every change of one object and its cause, Explain why a
+// partition is as it is. Passwords are in none of them, and the keys of credentials
+// in no tree.
 //
 // It reads files and nothing else: no lock is taken, no index is needed, and a
 // batch that a running node is just writing is reported, not an error.
 //
-// Start reading at Dump, then Load and Tree.
+// Start reading at Dump, then Load and Tree, then LoadHistory.
 package inspect

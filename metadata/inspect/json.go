@@ -12,7 +12,8 @@ import (
 )
 
 // jsonPrinter prints one object per record: file, offset, epoch, time in ms,
-// and the record's type, version and data as Kafka's dump tool names them.
+// and the record's type, version and data as Kafka's dump tool names them, then
+// its cause where it has one.
 type jsonPrinter struct {
 	out  *bufio.Writer
 	path string
@@ -33,6 +34,9 @@ func (p *jsonPrinter) record(b batch.Batch, e record.Entry) {
 		at := len(p.buf)
 		p.buf = record.AppendJSON(p.buf, metadata.Redacted(e.Record), e.Version)
 		p.buf = append(p.buf[:at], p.buf[at+1:]...) // one object of the two
+		if cause := record.CauseOf(e.Record); cause != "" {
+			p.buf = fmt.Appendf(p.buf[:len(p.buf)-1], `,"cause":%s}`, quote(cause))
+		}
 	}
 	p.buf = append(p.buf, '\n')
 	_, _ = p.out.Write(p.buf) // Flush returns the error

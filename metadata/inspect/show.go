@@ -79,23 +79,22 @@ type Change struct {
 // Diff returns what differs between two images, by path. Where they stand, and
 // the epochs of brokers, count like everything else that records say.
 func Diff(from, to *metadata.Image) []Change {
-	values := func(img *metadata.Image) map[string]string {
-		out := map[string]string{}
-		Tree(img).leaves("", func(path, value string) { out[path] = value })
-		return out
-	}
-	before, after := values(from), values(to)
+	before, after := Tree(from), Tree(to)
+	before.remove("image")
+	after.remove("image")
+	return diff(before, after)
+}
+
+func diff(from, to *Node) []Change {
+	before, after := from.values(), to.values()
 	var changes []Change
 	for path, value := range before {
-		if strings.HasPrefix(path, "/image/") {
-			continue
-		}
 		if now, ok := after[path]; !ok || now != value {
 			changes = append(changes, Change{path, value, now})
 		}
 	}
 	for path, value := range after {
-		if _, ok := before[path]; !ok && !strings.HasPrefix(path, "/image/") {
+		if _, ok := before[path]; !ok {
 			changes = append(changes, Change{Path: path, To: value})
 		}
 	}

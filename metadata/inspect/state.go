@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -61,20 +62,28 @@ func (at At) lastMs() int64 {
 // A Kafka node's log may hold records at its end that its quorum has not
 // committed; ours never does.
 func Load(path string, at At) (*metadata.Image, error) {
+	return load(path, at, nil)
+}
+
+// load is Load. For a history it begins as early as the files allow.
+func load(path string, at At, past *history) (*metadata.Image, error) {
 	files, err := filesOf(path)
 	if err != nil {
 		return nil, err
 	}
-	l := loader{at: at, image: metadata.Empty()}
+	l := loader{at: at, image: metadata.Empty(), past: past}
 	l.delta = metadata.NewDelta(l.image)
 	var segments []string
-	var checkpoints []snapshot.ID
+	var checkpoints []snapshot.ID // the one to begin with last
 	for _, file := range files {
 		if id, ok := snapshot.ParseFileName(filepath.Base(file)); ok {
 			checkpoints = append(checkpoints, id)
 		} else {
 			segments = append(segments, file)
 		}
+	}
+	if past != nil && len(segments) > 0 {
+		checkpoints = earliest(checkpoints, baseOf(segments[0]))
 	}
 	dir := filepath.Dir(files[0])
 	for i := len(checkpoints) - 1; i >= 0 && l.next == 0; i-- {
@@ -100,6 +109,17 @@ func Load(path string, at At) (*metadata.Image, error) {
 	return l.image, nil
 }
 
+// earliest are the checkpoints from which a log that begins at base goes on, the
+// first of them last; none where the log has its own beginning.
+func earliest(checkpoints []snapshot.ID, base int64) []snapshot.ID {
+	if base == 0 {
+		return nil
+	}
+	checkpoints = slices.DeleteFunc(checkpoints, func(id snapshot.ID) bool { return id.Offset < base })
+	slices.Reverse(checkpoints)
+	return checkpoints
+}
+
 // baseOf is the offset in a segment's name; 0 where the name says nothing.
 func baseOf(path string) int64 {
 	base, _ := strconv.ParseInt(strings.TrimSuffix(filepath.Base(path), ".log"), 10, 64)
@@ -119,7 +139,8 @@ type loader struct {
 	last    int64
 	epoch   protocol.ControllerEpoch
 	timeMs  int64
-	pending bool // delta holds something
+	pending bool     // delta holds something
+	past    *history // nil where only the end counts
 }
 
 // checkpoint takes a checkpoint, if it is not too late.
@@ -138,6 +159,9 @@ func (l *loader) checkpoint(dir string, id snapshot.ID) error {
 	l.delta, l.next = delta, id.Offset
 	l.note(max(id.Offset-1, 0), id.Epoch, header.LastTimestampMs)
 	l.publish()
+	if l.past != nil {
+		l.past.begin(l.image)
+	}
 	return nil
 }
 
@@ -218,7 +242,11 @@ func (l *loader) record(e record.Entry, b batch.Batch) error {
 		l.delta, l.inTxn = metadata.NewDelta(l.image), false
 	}
 	if e.Record != nil {
-		if err := l.delta.Replay(e.Record); err != nil {
+		replay := func() error { return l.delta.Replay(e.Record) }
+		if l.past != nil {
+			replay = func() error { return l.past.replay(l.delta, e, protocol.ControllerEpoch(b.LeaderEpoch())) }
+		}
+		if err := replay(); err != nil {
 			return err
 		}
 	}

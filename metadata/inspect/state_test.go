@@ -1,6 +1,8 @@
 package inspect
 
 import (
+	"cmp"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -219,6 +221,23 @@ func FuzzLoad(f *testing.F) {
 			t.Fatal(err)
 		}
 		img, err := Load(path, At{})
+		for _, kind := range []string{"topic", "partition", "broker", "config", "acl", "user"} {
+			name := map[string]string{"partition": "orders/0", "broker": "1", "config": "topics/orders"}[kind]
+			o, parsed := ParseObject(kind, cmp.Or(name, "orders"))
+			if parsed != nil {
+				t.Fatal(parsed)
+			}
+			h, failed := LoadHistory(path, At{}, o)
+			if (failed == nil) != (err == nil) {
+				t.Fatalf("the state: %v, the history of %s: %v", err, o, failed)
+			}
+			if failed == nil {
+				failed = ShowHistory(io.Discard, h, o, Options{JSON: true})
+			}
+			if failed == nil && kind == "partition" {
+				_ = Explain(io.Discard, path, At{}, o) // there may be none
+			}
+		}
 		if err != nil {
 			return
 		}

@@ -50,9 +50,15 @@ func (n *Node) Find(path string) (*Node, bool) {
 	return n, true
 }
 
-// leaves calls each with all values by their path.
+// values are all values by their path.
+func (n *Node) values() map[string]string {
+	values := map[string]string{}
+	n.leaves("", func(path, value string) { values[path] = value })
+	return values
+}
+
 func (n *Node) leaves(path string, each func(path, value string)) {
-	if len(n.Nodes) == 0 {
+	if len(n.Nodes) == 0 && path != "" {
 		each(path, n.Value)
 	}
 	for _, c := range n.Nodes {
