@@ -190,7 +190,11 @@ func (d *detector) pursue(ctx context.Context, s suspicion) {
 	if s.term <= d.acted || !d.hasReached(s.leader) {
 		return
 	}
-	if !probe.Gone(ctx, d.dial, d.endpoint(s.leader), refusalPause) || !s.holds(d.sight()) {
+	gone := probe.Gone(ctx, d.dial, d.endpoint(s.leader), refusalPause)
+	holds := s.holds(d.sight())
+	d.log.Debug().Int32("leader", int32(s.leader)).Int32("epoch", int32(s.term)).Bool("gone", gone).Bool("unheard", holds).
+		Msg("looked for the controller's process")
+	if !gone || !holds {
 		return
 	}
 	if wait := time.Duration(rank(d.voters, d.own, s.leader)) * rankPause; wait > 0 {

@@ -46,10 +46,14 @@ func refused(ctx context.Context, dial Dial, addr string) bool {
 	return ctx.Err() == nil && errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// Gone tells whether an address refuses twice, a pause apart. One refusal could
-// be a listener that is opened again.
+// Gone tells whether an address refuses twice in a row, a pause apart: one refusal
+// could be a listener that is opened again. Before them one dial may be accepted: a
+// process that dies closes its connections and its listener one after the other.
 func Gone(ctx context.Context, dial Dial, addr string, pause time.Duration) bool {
-	return refused(ctx, dial, addr) && Pause(ctx, pause) && refused(ctx, dial, addr)
+	if !refused(ctx, dial, addr) && !(Pause(ctx, pause) && refused(ctx, dial, addr)) {
+		return false
+	}
+	return Pause(ctx, pause) && refused(ctx, dial, addr)
 }
 
 // Pause returns true after d, or false when ctx ends before.

@@ -31,10 +31,12 @@ func TestGone(t *testing.T) {
 		took  time.Duration
 	}{
 		{"refused twice", []func(context.Context) error{refuse, refuse}, true, 50 * time.Millisecond},
-		{"accepted", []func(context.Context) error{accept}, false, 0},
+		{"accepted", []func(context.Context) error{accept, accept}, false, 50 * time.Millisecond},
+		{"closed a little later", []func(context.Context) error{accept, refuse, refuse}, true, 100 * time.Millisecond},
 		{"opened again", []func(context.Context) error{refuse, accept}, false, 50 * time.Millisecond},
-		{"another error", []func(context.Context) error{reset}, false, 0},
-		{"silent", []func(context.Context) error{silent}, false, timeout},
+		{"closed and opened again", []func(context.Context) error{accept, refuse, accept}, false, 100 * time.Millisecond},
+		{"another error", []func(context.Context) error{reset, reset}, false, 50 * time.Millisecond},
+		{"silent", []func(context.Context) error{silent, silent}, false, 50*time.Millisecond + 2*timeout},
 		{"silent later", []func(context.Context) error{refuse, silent}, false, 50*time.Millisecond + timeout},
 	} {
 		t.Run(c.name, func(t *testing.T) {
