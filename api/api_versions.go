@@ -13,19 +13,14 @@ import (
 // ApiVersions returns the API of that name. It lists what the connection's
 // listener serves.
 func ApiVersions(env Env) server.API {
-	key := int16(kmsg.ApiVersions)
-	info, _ := protocol.API(key)
-	return server.API{
-		Key: key, Min: info.Min, Max: info.Max,
-		Handle: func(_ context.Context, req *server.Request) server.Answer {
-			body := req.Body.(*kmsg.ApiVersionsRequest)
-			resp := apiVersions(env, req.Conn.Served(), body)
-			if resp.ErrorCode == 0 && body.Version >= 3 {
-				req.Conn.SetClientSoftware(body.ClientSoftwareName, body.ClientSoftwareVersion)
-			}
-			return server.Answer{Response: resp}
-		},
-	}
+	return server.Serve(kmsg.ApiVersions, func(_ context.Context, req *server.Request) server.Answer {
+		body := req.Body.(*kmsg.ApiVersionsRequest)
+		resp := apiVersions(env, req.Conn.Served(), body)
+		if resp.ErrorCode == 0 && body.Version >= 3 {
+			req.Conn.SetClientSoftware(body.ClientSoftwareName, body.ClientSoftwareVersion)
+		}
+		return server.Answer{Response: resp}
+	})
 }
 
 func apiVersions(env Env, served []server.VersionRange, req *kmsg.ApiVersionsRequest) *kmsg.ApiVersionsResponse {

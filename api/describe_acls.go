@@ -13,14 +13,9 @@ import (
 
 // DescribeACLs returns the API of that name.
 func DescribeACLs(env Env) server.API {
-	key := int16(kmsg.DescribeACLs)
-	info, _ := protocol.API(key)
-	return server.API{
-		Key: key, Min: info.Min, Max: info.Max,
-		Handle: func(_ context.Context, req *server.Request) server.Answer {
-			return describeACLs(env, req.Body.(*kmsg.DescribeACLsRequest))
-		},
-	}
+	return server.Serve(kmsg.DescribeACLs, func(_ context.Context, req *server.Request) server.Answer {
+		return describeACLs(env, req.Body.(*kmsg.DescribeACLsRequest))
+	})
 }
 
 // describeACLs answers with the ACLs that a filter means, by resource.

@@ -21,14 +21,9 @@ var endpointNames = map[int8]string{brokerEndpoints: "BROKER", controllerEndpoin
 
 // DescribeCluster returns the API of that name.
 func DescribeCluster(env Env) server.API {
-	key := int16(kmsg.DescribeCluster)
-	info, _ := protocol.API(key)
-	return server.API{
-		Key: key, Min: info.Min, Max: info.Max,
-		Handle: func(_ context.Context, req *server.Request) server.Answer {
-			return server.Answer{Response: describeCluster(env, req.Conn.Listener, req.Body.(*kmsg.DescribeClusterRequest))}
-		},
-	}
+	return server.Serve(kmsg.DescribeCluster, func(_ context.Context, req *server.Request) server.Answer {
+		return server.Answer{Response: describeCluster(env, req.Conn.Listener, req.Body.(*kmsg.DescribeClusterRequest))}
+	})
 }
 
 func describeCluster(env Env, listener string, req *kmsg.DescribeClusterRequest) *kmsg.DescribeClusterResponse {

@@ -18,18 +18,13 @@ const InvalidRequestText = "This most likely occurs because of a request being m
 
 // DescribeConfigs returns the API of that name.
 func DescribeConfigs(env Env) server.API {
-	key := int16(kmsg.DescribeConfigs)
-	info, _ := protocol.API(key)
-	return server.API{
-		Key: key, Min: info.Min, Max: info.Max,
-		Handle: func(_ context.Context, req *server.Request) server.Answer {
-			d := configAnswer{
-				self: env.NodeID, img: env.Image(), static: env.Static, logLevel: env.Loggers.name(),
-				req: req.Body.(*kmsg.DescribeConfigsRequest),
-			}
-			return server.Answer{Response: d.answer()}
-		},
-	}
+	return server.Serve(kmsg.DescribeConfigs, func(_ context.Context, req *server.Request) server.Answer {
+		d := configAnswer{
+			self: env.NodeID, img: env.Image(), static: env.Static, logLevel: env.Loggers.name(),
+			req: req.Body.(*kmsg.DescribeConfigsRequest),
+		}
+		return server.Answer{Response: d.answer()}
+	})
 }
 
 // configAnswer is one DescribeConfigs answer in the making.

@@ -66,44 +66,37 @@ func (a *Admin) APIs() []server.API {
 	if a.RequestTimeout == 0 {
 		a.RequestTimeout = 30 * time.Second
 	}
-	var apis []server.API
-	serve := func(key kmsg.Key, handle server.Handler) {
-		info, ok := protocol.API(int16(key))
-		if !ok {
-			panic("broker/api: Kafka 4.4 has no API " + key.Name())
-		}
-		apis = append(apis, server.API{Key: info.Key, Min: info.Min, Max: info.Max, Handle: handle})
+	return []server.API{
+		server.Serve(kmsg.Metadata, a.metadata),
+		server.Serve(kmsg.FindCoordinator, a.findCoordinator),
+		server.Serve(kmsg.CreateTopics, a.createTopics),
+		server.Serve(kmsg.DeleteTopics, a.deleteTopics),
+		server.Serve(kmsg.InitProducerID, a.initProducerID),
+		server.Serve(kmsg.DescribeQuorum, a.describeQuorum),
+		server.Serve(kmsg.CreatePartitions, a.createPartitions),
+		server.Serve(kmsg.ElectLeaders, a.electLeaders),
+		server.Serve(kmsg.AlterPartitionAssignments, a.alterPartitionReassignments),
+		server.Serve(kmsg.ListPartitionReassignments, a.listPartitionReassignments),
+		server.Serve(kmsg.UnregisterBroker, a.unregisterBroker),
+		server.Serve(kmsg.AlterConfigs, a.alterConfigs),
+		server.Serve(kmsg.IncrementalAlterConfigs, a.incrementalAlterConfigs),
+		server.Serve(kmsg.ListConfigResources, a.listConfigResources),
+		server.Serve(kmsg.UpdateFeatures, a.updateFeatures),
+		server.Serve(kmsg.UnregisterController, a.unregisterController),
+		server.Serve(kmsg.DescribeTopicPartitions, a.describeTopicPartitions),
+		server.Serve(kmsg.AlterClientQuotas, a.alterClientQuotas),
+		server.Serve(kmsg.DescribeClientQuotas, a.describeClientQuotas),
+		server.Serve(kmsg.AlterUserSCRAMCredentials, a.alterUserScramCredentials),
+		server.Serve(kmsg.DescribeUserSCRAMCredentials, a.describeUserScramCredentials),
+		server.Serve(kmsg.CreateACLs, a.createACLs),
+		server.Serve(kmsg.DeleteACLs, a.deleteACLs),
+		server.Serve(kmsg.CreateDelegationToken, createDelegationToken),
+		server.Serve(kmsg.RenewDelegationToken, renewDelegationToken),
+		server.Serve(kmsg.ExpireDelegationToken, expireDelegationToken),
+		server.Serve(kmsg.DescribeDelegationToken, describeDelegationToken),
+		server.Serve(kmsg.SASLHandshake, saslHandshake),
+		server.Serve(kmsg.SASLAuthenticate, saslAuthenticate),
+		server.Serve(kmsg.GetTelemetrySubscriptions, getTelemetrySubscriptions),
+		server.Serve(kmsg.PushTelemetry, pushTelemetry),
 	}
-	serve(kmsg.Metadata, a.metadata)
-	serve(kmsg.FindCoordinator, a.findCoordinator)
-	serve(kmsg.CreateTopics, a.createTopics)
-	serve(kmsg.DeleteTopics, a.deleteTopics)
-	serve(kmsg.InitProducerID, a.initProducerID)
-	serve(kmsg.DescribeQuorum, a.describeQuorum)
-	serve(kmsg.CreatePartitions, a.createPartitions)
-	serve(kmsg.ElectLeaders, a.electLeaders)
-	serve(kmsg.AlterPartitionAssignments, a.alterPartitionReassignments)
-	serve(kmsg.ListPartitionReassignments, a.listPartitionReassignments)
-	serve(kmsg.UnregisterBroker, a.unregisterBroker)
-	serve(kmsg.AlterConfigs, a.alterConfigs)
-	serve(kmsg.IncrementalAlterConfigs, a.incrementalAlterConfigs)
-	serve(kmsg.ListConfigResources, a.listConfigResources)
-	serve(kmsg.UpdateFeatures, a.updateFeatures)
-	serve(kmsg.UnregisterController, a.unregisterController)
-	serve(kmsg.DescribeTopicPartitions, a.describeTopicPartitions)
-	serve(kmsg.AlterClientQuotas, a.alterClientQuotas)
-	serve(kmsg.DescribeClientQuotas, a.describeClientQuotas)
-	serve(kmsg.AlterUserSCRAMCredentials, a.alterUserScramCredentials)
-	serve(kmsg.DescribeUserSCRAMCredentials, a.describeUserScramCredentials)
-	serve(kmsg.CreateACLs, a.createACLs)
-	serve(kmsg.DeleteACLs, a.deleteACLs)
-	serve(kmsg.CreateDelegationToken, createDelegationToken)
-	serve(kmsg.RenewDelegationToken, renewDelegationToken)
-	serve(kmsg.ExpireDelegationToken, expireDelegationToken)
-	serve(kmsg.DescribeDelegationToken, describeDelegationToken)
-	serve(kmsg.SASLHandshake, saslHandshake)
-	serve(kmsg.SASLAuthenticate, saslAuthenticate)
-	serve(kmsg.GetTelemetrySubscriptions, getTelemetrySubscriptions)
-	serve(kmsg.PushTelemetry, pushTelemetry)
-	return apis
 }

@@ -29,7 +29,7 @@ func NewDeleteRecords(images imageSource, partitions partitionSource, log zerolo
 
 // API returns what the server serves by this handler.
 func (h *DeleteRecords) API() server.API {
-	return server.API{Key: int16(kmsg.DeleteRecords), Min: 0, Max: 2, Handle: h.Handle}
+	return server.Serve(kmsg.DeleteRecords, h.Handle)
 }
 
 // deleteRun is one request on its way, owned by one goroutine at a time.

@@ -23,7 +23,7 @@ func NewDescribeProducers(images imageSource, partitions partitionSource) *Descr
 
 // API returns what the server serves by this handler.
 func (h *DescribeProducers) API() server.API {
-	return server.API{Key: int16(kmsg.DescribeProducers), Min: 0, Max: 0, Handle: h.Handle}
+	return server.Serve(kmsg.DescribeProducers, h.Handle)
 }
 
 // Handle answers from the state of the logs.

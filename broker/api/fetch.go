@@ -59,7 +59,7 @@ func NewFetch(cfg FetchConfig, images imageSource, partitions partitionSource, l
 
 // API returns what the server serves by this handler.
 func (h *Fetch) API() server.API {
-	return server.API{Key: int16(kmsg.Fetch), Min: 4, Max: 18, Handle: h.Handle}
+	return server.Serve(kmsg.Fetch, h.Handle)
 }
 
 // fetchRun is one fetch on its way: parked or not, it is owned by one goroutine

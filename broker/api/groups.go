@@ -40,26 +40,18 @@ func NewGroups(images imageSource, shards groupShards, log zerolog.Logger) *Grou
 
 // APIs returns what the server serves by these handlers.
 func (h *Groups) APIs() []server.API {
-	var apis []server.API
-	for key, handle := range map[kmsg.Key]server.Handler{
-		kmsg.JoinGroup:      h.join,
-		kmsg.SyncGroup:      h.sync,
-		kmsg.Heartbeat:      h.heartbeat,
-		kmsg.LeaveGroup:     h.leave,
-		kmsg.DescribeGroups: h.describe,
-		kmsg.ListGroups:     h.list,
-		kmsg.DeleteGroups:   h.delete,
-		kmsg.OffsetCommit:   h.commit,
-		kmsg.OffsetFetch:    h.fetch,
-		kmsg.OffsetDelete:   h.deleteOffsets,
-	} {
-		info, ok := protocol.API(int16(key))
-		if !ok {
-			panic("broker/api: Kafka 4.4 has no API " + key.Name())
-		}
-		apis = append(apis, server.API{Key: info.Key, Min: info.Min, Max: info.Max, Handle: handle})
+	return []server.API{
+		server.Serve(kmsg.JoinGroup, h.join),
+		server.Serve(kmsg.SyncGroup, h.sync),
+		server.Serve(kmsg.Heartbeat, h.heartbeat),
+		server.Serve(kmsg.LeaveGroup, h.leave),
+		server.Serve(kmsg.DescribeGroups, h.describe),
+		server.Serve(kmsg.ListGroups, h.list),
+		server.Serve(kmsg.DeleteGroups, h.delete),
+		server.Serve(kmsg.OffsetCommit, h.commit),
+		server.Serve(kmsg.OffsetFetch, h.fetch),
+		server.Serve(kmsg.OffsetDelete, h.deleteOffsets),
 	}
-	return apis
 }
 
 // noPartition has no coordinator.

@@ -43,7 +43,7 @@ func NewListOffsets(images imageSource, partitions partitionSource, log zerolog.
 
 // API returns what the server serves by this handler.
 func (h *ListOffsets) API() server.API {
-	return server.API{Key: int16(kmsg.ListOffsets), Min: 1, Max: 11, Handle: h.Handle}
+	return server.Serve(kmsg.ListOffsets, h.Handle)
 }
 
 // Handle answers at once: without tiered storage nothing has to be waited for.

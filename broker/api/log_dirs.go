@@ -36,8 +36,8 @@ func NewLogDirs(images imageSource, partitions partitionSource, logs logStore, l
 // APIs returns what the server serves by these handlers.
 func (h *LogDirs) APIs() []server.API {
 	return []server.API{
-		{Key: int16(kmsg.DescribeLogDirs), Min: 1, Max: 5, Handle: h.Describe},
-		{Key: int16(kmsg.AlterReplicaLogDirs), Min: 1, Max: 2, Handle: h.Alter},
+		server.Serve(kmsg.DescribeLogDirs, h.Describe),
+		server.Serve(kmsg.AlterReplicaLogDirs, h.Alter),
 	}
 }
 

@@ -25,7 +25,7 @@ func NewOffsetForLeaderEpoch(images imageSource, partitions partitionSource, log
 
 // API returns what the server serves by this handler.
 func (h *OffsetForLeaderEpoch) API() server.API {
-	return server.API{Key: int16(kmsg.OffsetForLeaderEpoch), Min: 2, Max: 4, Handle: h.Handle}
+	return server.Serve(kmsg.OffsetForLeaderEpoch, h.Handle)
 }
 
 // Handle answers from the leaders' histories of epochs.

@@ -58,7 +58,9 @@ func NewProduce(images imageSource, partitions partitionSource, log zerolog.Logg
 // API returns what the server serves by this handler. Versions 0 to 2 are gone,
 // though ApiVersions goes on listing them for old clients of librdkafka (KIP-896).
 func (h *Produce) API() server.API {
-	return server.API{Key: int16(kmsg.Produce), Min: 3, Max: 13, Handle: h.Handle, RunsAhead: true}
+	produce := server.Serve(kmsg.Produce, h.Handle)
+	produce.RunsAhead = true
+	return produce
 }
 
 // produceRun is one produce request on its way, owned by one goroutine at a time.

@@ -89,28 +89,20 @@ func APIs(cfg Config) []server.API {
 		int16(kmsg.UnregisterController):       h.unregisterController,
 	}
 	apis := []server.API{
-		serve(kmsg.BrokerRegistration, direct(h.registerBroker)),
-		serve(kmsg.BrokerHeartbeat, h.heartbeatOnConn),
-		serve(kmsg.ControllerRegistration, direct(h.registerController)),
-		serve(kmsg.AllocateProducerIDs, direct(h.allocateProducerIDs)),
-		serve(kmsg.AlterPartition, direct(h.alterPartition)),
-		serve(kmsg.Envelope, h.envelope),
+		server.Serve(kmsg.BrokerRegistration, direct(h.registerBroker)),
+		server.Serve(kmsg.BrokerHeartbeat, h.heartbeatOnConn),
+		server.Serve(kmsg.ControllerRegistration, direct(h.registerController)),
+		server.Serve(kmsg.AllocateProducerIDs, direct(h.allocateProducerIDs)),
+		server.Serve(kmsg.AlterPartition, direct(h.alterPartition)),
+		server.Serve(kmsg.Envelope, h.envelope),
 	}
 	if cfg.Metadata != nil {
-		apis = append(apis, serve(kmsg.Fetch, h.fetch), serve(kmsg.FetchSnapshot, direct(h.fetchSnapshot)))
+		apis = append(apis, server.Serve(kmsg.Fetch, h.fetch), server.Serve(kmsg.FetchSnapshot, direct(h.fetchSnapshot)))
 	}
 	for key, handle := range h.forwarded {
-		apis = append(apis, serve(kmsg.Key(key), direct(handle)))
+		apis = append(apis, server.Serve(kmsg.Key(key), direct(handle)))
 	}
 	return apis
-}
-
-func serve(key kmsg.Key, handle server.Handler) server.API {
-	info, ok := protocol.API(key.Int16())
-	if !ok {
-		panic("controller/api: no such api: " + key.Name())
-	}
-	return server.API{Key: info.Key, Min: info.Min, Max: info.Max, Handle: handle}
 }
 
 // direct makes the server's handler of one that can be forwarded to as well.

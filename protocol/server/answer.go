@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm/klamm/protocol"
 )
 
 // Request is one decoded request.
@@ -95,4 +97,13 @@ type API struct {
 	// answers have been written, as Kafka's connections do one request at a
 	// time. Only Produce sets it.
 	RunsAhead bool
+}
+
+// Serve is an API in all versions that Kafka has of it.
+func Serve(key kmsg.Key, handle Handler) API {
+	info, ok := protocol.API(key.Int16())
+	if !ok {
+		panic("protocol/server: Kafka has no API " + key.Name())
+	}
+	return API{Key: info.Key, Min: info.Min, Max: info.Max, Handle: handle}
 }
