@@ -4,11 +4,15 @@ package metadata
 
 import (
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/klamm/klamm/metadata/feature"
+	metarecord "github.com/klamm/klamm/metadata/record"
 )
 
 // dumpLog is what Kafka's dump tool prints of files, by file.
@@ -18,9 +22,57 @@ func dumpLog(t *testing.T, paths ...string) map[string]string {
 	dumps := map[string]string{}
 	for _, dump := range strings.Split("\n"+out, "\nDumping ")[1:] {
 		path, text, _ := strings.Cut(dump, "\n")
-		dumps[path] = text
+		dumps[path] = withoutCauses(t, path, text)
 	}
 	return dumps
+}
+
+var valueSize = regexp.MustCompile(`(?m)^(\| offset: (\d+) .* valueSize: )(\d+)`)
+
+// withoutCauses takes from the sizes of records what klamm's causes add, which the
+// tool skips.
+func withoutCauses(t *testing.T, path, dump string) string {
+	t.Helper()
+	causes := map[string]int{}
+	eachRecord(t, path, func(e metarecord.Entry) {
+		if e.Record == nil || metarecord.CauseOf(e.Record) == "" {
+			return
+		}
+		size := func() int { return len(metarecord.AppendFrame(nil, e.Record, feature.Latest)) }
+		whole := size()
+		metarecord.SetCause(e.Record, "")
+		causes[strconv.FormatInt(e.Offset, 10)] = whole - size()
+	})
+	return valueSize.ReplaceAllStringFunc(dump, func(line string) string {
+		m := valueSize.FindStringSubmatch(line)
+		size, err := strconv.Atoi(m[3])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m[1] + strconv.Itoa(size-causes[m[2]])
+	})
+}
+
+// eachRecord calls each with all records of a file of the metadata log.
+func eachRecord(t *testing.T, path string, each func(metarecord.Entry)) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for s := metarecord.NewScanner(f); ; {
+		b, err := s.Next()
+		if err != nil {
+			return
+		}
+		if err := metarecord.Each(b, func(e metarecord.Entry) error {
+			each(e)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 var (
