@@ -46,11 +46,14 @@ func refused(ctx context.Context, dial Dial, addr string) bool {
 	return ctx.Err() == nil && errors.Is(err, syscall.ECONNREFUSED)
 }
 
+// afterlife is how long a dying process may take to close what it has open.
+const afterlife = 20 * time.Millisecond
+
 // Gone tells whether an address refuses twice in a row, a pause apart: one refusal
 // could be a listener that is opened again. Before them one dial may be accepted: a
 // process that dies closes its connections and its listener one after the other.
 func Gone(ctx context.Context, dial Dial, addr string, pause time.Duration) bool {
-	if !refused(ctx, dial, addr) && !(Pause(ctx, pause) && refused(ctx, dial, addr)) {
+	if !refused(ctx, dial, addr) && !(Pause(ctx, afterlife) && refused(ctx, dial, addr)) {
 		return false
 	}
 	return Pause(ctx, pause) && refused(ctx, dial, addr)

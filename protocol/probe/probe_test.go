@@ -31,12 +31,12 @@ func TestGone(t *testing.T) {
 		took  time.Duration
 	}{
 		{"refused twice", []func(context.Context) error{refuse, refuse}, true, 50 * time.Millisecond},
-		{"accepted", []func(context.Context) error{accept, accept}, false, 50 * time.Millisecond},
-		{"closed a little later", []func(context.Context) error{accept, refuse, refuse}, true, 100 * time.Millisecond},
+		{"accepted", []func(context.Context) error{accept, accept}, false, afterlife},
+		{"closed a little later", []func(context.Context) error{accept, refuse, refuse}, true, afterlife + 50*time.Millisecond},
 		{"opened again", []func(context.Context) error{refuse, accept}, false, 50 * time.Millisecond},
-		{"closed and opened again", []func(context.Context) error{accept, refuse, accept}, false, 100 * time.Millisecond},
-		{"another error", []func(context.Context) error{reset, reset}, false, 50 * time.Millisecond},
-		{"silent", []func(context.Context) error{silent, silent}, false, 50*time.Millisecond + 2*timeout},
+		{"closed and opened again", []func(context.Context) error{accept, refuse, accept}, false, afterlife + 50*time.Millisecond},
+		{"another error", []func(context.Context) error{reset, reset}, false, afterlife},
+		{"silent", []func(context.Context) error{silent, silent}, false, afterlife + 2*timeout},
 		{"silent later", []func(context.Context) error{refuse, silent}, false, 50*time.Millisecond + timeout},
 	} {
 		t.Run(c.name, func(t *testing.T) {
