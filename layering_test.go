@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"metadata"},
 	{"metadata/snapshot"},
 	{"metadata/replay", "metadata/follower", "metadata/inspect"},
-	{"auth", "quota", "telemetry"},
+	{"auth", "telemetry"},
 	{"api"},
 	{"broker", "controller"},
 	{"cmd"},

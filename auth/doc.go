@@ -6,5 +6,6 @@
 //	f := auth.Filter{ResourceType: kmsg.ACLResourceTypeTopic, ...}
 //	if f.Matches(acl) { ... }
 //
-// The package is plain functions over values of metadata/record.
+// The package is plain functions over values of metadata/record. Start reading
+// at Filter.
 package auth
