@@ -37,6 +37,27 @@ func (m *Metrics) Gauge(name, help string, read func() float64) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read))
 }
 
+// Labelled adds a number with one label, whose value may change with it; ok false
+// leaves it out.
+func (m *Metrics) Labelled(name, help, label string, read func() (of string, value float64, ok bool)) {
+	m.registry.MustRegister(labelled{desc: prometheus.NewDesc(name, help, []string{label}, nil), read: read})
+}
+
+type labelled struct {
+	desc *prometheus.Desc
+	read func() (string, float64, bool)
+}
+
+// Describe implements prometheus.Collector.
+func (l labelled) Describe(out chan<- *prometheus.Desc) { out <- l.desc }
+
+// Collect implements prometheus.Collector.
+func (l labelled) Collect(out chan<- prometheus.Metric) {
+	if of, value, ok := l.read(); ok {
+		out <- prometheus.MustNewConstMetric(l.desc, prometheus.GaugeValue, value, of)
+	}
+}
+
 // Bounds of a scrape: who reads slower than this is cut off.
 const (
 	readTimeout  = 10 * time.Second

@@ -14,6 +14,7 @@ func TestServe(t *testing.T) {
 	m := New("v1.2")
 	var state atomic.Int64
 	m.Gauge("kafka_server_kafkaserver_brokerstate", "State.", func() float64 { return float64(state.Load()) })
+	m.Labelled("klamm_digest", "Digest.", "digest", func() (string, float64, bool) { return "a1", 7, state.Load() > 0 })
 	ln, err := net.Listen("tcp", "localhost:0")
 	if err != nil {
 		t.Fatal(err)
@@ -39,6 +40,9 @@ func TestServe(t *testing.T) {
 			if code != 200 || !strings.Contains(body, text) {
 				t.Errorf("%d: no %q", code, text)
 			}
+		}
+		if labelled := strings.Contains(body, "klamm_digest{digest=\"a1\"} 7\n"); labelled != (state.Load() > 0) {
+			t.Errorf("in state %d the label is there: %t", state.Load(), labelled)
 		}
 		state.Store(3)
 	}

@@ -7,14 +7,16 @@ import (
 	"sync/atomic"
 
 	"github.com/klamm/klamm/broker"
+	"github.com/klamm/klamm/metadata/replay"
 	"github.com/klamm/klamm/telemetry"
 )
 
 // gauges are what the metrics ask, each nil until it is there: metrics are
 // served from the start on, so that a start can be watched.
 type gauges struct {
-	broker atomic.Pointer[broker.Broker]
-	quorum atomic.Pointer[quorum]
+	broker   atomic.Pointer[broker.Broker]
+	quorum   atomic.Pointer[quorum]
+	replayer atomic.Pointer[replay.Replayer]
 }
 
 // serveMetrics serves the metrics where the configuration names a listener
@@ -71,5 +73,15 @@ func (g *gauges) register(m *telemetry.Metrics) {
 				return float64(b.Image().Offset())
 			}
 			return -1
+		})
+	m.Labelled("klamm_metadata_snapshot_digest",
+		"Offset of the last metadata snapshot that this process wrote. At one offset the digest is the same on every node.", "digest",
+		func() (string, float64, bool) {
+			r := g.replayer.Load()
+			if r == nil {
+				return "", 0, false
+			}
+			d, ok := r.Digest()
+			return d.Sum, float64(d.Offset), ok
 		})
 }

@@ -113,6 +113,7 @@ func (n *node) openMetadata() (*metadata, error) {
 	if err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
+	n.gauges.replayer.Store(replayer)
 	return &metadata{dir: dir, log: log, replayer: replayer}, nil
 }
 

@@ -48,6 +48,7 @@ type Replayer struct {
 	// size is how many bytes of batches were replayed, and covered how many of
 	// them the newest snapshot holds.
 	size, covered atomic.Int64
+	digest        atomic.Pointer[Digest] // of the last snapshot written here
 
 	// mu serializes publishing with new subscribers.
 	mu          sync.Mutex

@@ -72,10 +72,48 @@ func (c *capture) WriteTo(w io.Writer) (int64, error) {
 	return n + size, err
 }
 
-// encode writes the checkpoint.
+// encode writes the checkpoint and fails where it reads back as another state:
+// Raft then has no such snapshot and keeps its entries.
 func (c *capture) encode(w io.Writer) (int64, error) {
 	header := snapshot.Header{LastTimestampMs: c.img.TimestampMs(), KRaft: c.quorum}
-	return snapshot.Encode(w, c.img.Epoch(), header, c.img.Records())
+	back, written := io.Pipe()
+	read := make(chan error, 1)
+	state := metadata.NewDelta(metadata.Empty())
+	go func() {
+		_, err := snapshot.Decode(back, state.Replay)
+		read <- err
+		_ = back.CloseWithError(errors.Join(err, io.ErrClosedPipe)) // nobody waits for a reader that gave up
+	}()
+	size, err := snapshot.Encode(io.MultiWriter(w, written), c.img.Epoch(), header, c.img.Records())
+	_ = written.Close() // it never fails
+	if failed := <-read; err == nil {
+		err = failed
+	}
+	if err != nil {
+		return size, err
+	}
+	digest := Digest{Offset: c.img.Offset(), Sum: c.img.Digest()}
+	if got := state.Apply(digest.Offset, 0, 0).Digest(); got != digest.Sum {
+		return size, fmt.Errorf("snapshot at offset %d: it reads back with digest %s, the state has %s", digest.Offset+1, got, digest.Sum)
+	}
+	c.r.digest.Store(&digest)
+	c.r.log.Info().Int64("offset", digest.Offset).Str("digest", digest.Sum).Msg("metadata snapshot")
+	return size, nil
+}
+
+// Digest says what state was at an offset: it is equal on every node.
+type Digest struct {
+	Offset int64
+	Sum    string // metadata.Image.Digest
+}
+
+// Digest is that of the last snapshot that this process wrote; ok false where it
+// wrote none.
+func (r *Replayer) Digest() (d Digest, ok bool) {
+	if d := r.digest.Load(); d != nil {
+		return *d, true
+	}
+	return d, false
 }
 
 // Release ends the capture; an image needs no end.
