@@ -4,13 +4,17 @@ package harness
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// Cluster is combined nodes that are one cluster; node i has the id i+1.
+// Cluster is nodes that are one cluster; node i has the id i+1.
 type Cluster struct {
+	// Nodes are the brokers, which are controllers too unless there are some apart.
 	Nodes []*Node
+	// Controllers are those without a broker; controller i has the id i+101.
+	Controllers []*Node
 }
 
 // StartCluster formats directories, with the given lines of server.properties
@@ -32,13 +36,38 @@ func StartCluster(t *testing.T, count int, settings ...string) *Cluster {
 	return c
 }
 
+// StartSplit is StartCluster with the roles apart, each node of its kind.
+func StartSplit(t *testing.T, controllers, brokers []Kind, settings ...string) *Cluster {
+	t.Helper()
+	ports := freePorts(t, len(controllers)+len(brokers))
+	c := &Cluster{}
+	var voters []string
+	for i, kind := range controllers {
+		n := &Node{t: t, dir: t.TempDir(), Kind: kind, Controller: "localhost:" + ports[i]}
+		c.Controllers = append(c.Controllers, n)
+		voters = append(voters, fmt.Sprintf("%d@%s", i+101, n.Controller))
+	}
+	settings = append([]string{"controller.quorum.voters=" + strings.Join(voters, ",")}, settings...)
+	for i, n := range c.Controllers {
+		n.format(i+101, settings)
+	}
+	for i, kind := range brokers {
+		n := &Node{t: t, dir: t.TempDir(), Kind: kind, Address: "localhost:" + ports[len(controllers)+i]}
+		c.Nodes = append(c.Nodes, n)
+		n.format(i+1, settings)
+	}
+	c.Restart()
+	return c
+}
+
 // Restart starts all nodes at once and waits until they serve.
 func (c *Cluster) Restart() {
-	for _, n := range c.Nodes {
+	all := slices.Concat(c.Controllers, c.Nodes)
+	for _, n := range all {
 		n.t.Helper()
 		n.Launch()
 	}
-	for _, n := range c.Nodes {
+	for _, n := range all {
 		n.Await()
 	}
 }

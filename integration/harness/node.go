@@ -25,12 +25,14 @@ const stopTimeout = 30 * time.Second
 
 const clusterID = "aGFybmVzcy1vZi1jbGllbnRz"
 
-// Node is one combined node, controller and broker, and the directory that
+// Node is one node, controller and broker or one of them, and the directory that
 // outlives its process. One goroutine at a time may call its methods.
 type Node struct {
 	// Address is that of the broker's listener, Controller that of the
-	// controller's.
+	// controller's; empty where the node has no such role.
 	Address, Controller string
+	// Kind is whose node it is; "" is as KLAMM_NODE says.
+	Kind Kind
 
 	t       *testing.T
 	dir     string // holds server.properties, data and log
@@ -39,6 +41,15 @@ type Node struct {
 	done    chan struct{} // closed when the process has ended
 	err     error         // of the process, once done
 }
+
+// Kind is whose a node is.
+type Kind string
+
+// The kinds of nodes.
+const (
+	Klamm Kind = "klamm"
+	Kafka Kind = "kafka"
+)
 
 // Start formats a directory, with the given lines of server.properties too, and
 // starts a node on it. The process ends with the test.
@@ -64,10 +75,17 @@ func (n *Node) format(id int, settings []string) {
 	t := n.t
 	t.Helper()
 	config := filepath.Join(n.dir, "server.properties")
+	var roles, listeners []string
+	if n.Address != "" {
+		roles, listeners = append(roles, "broker"), append(listeners, "PLAINTEXT://"+n.Address)
+	}
+	if n.Controller != "" {
+		roles, listeners = append(roles, "controller"), append(listeners, "CONTROLLER://"+n.Controller)
+	}
 	lines := append([]string{
-		"process.roles=broker,controller",
+		"process.roles=" + strings.Join(roles, ","),
 		"node.id=" + strconv.Itoa(id),
-		"listeners=PLAINTEXT://" + n.Address + ",CONTROLLER://" + n.Controller,
+		"listeners=" + strings.Join(listeners, ","),
 		"controller.listener.names=CONTROLLER",
 		"log.dirs=" + n.Data(),
 	}, settings...)
@@ -75,12 +93,16 @@ func (n *Node) format(id int, settings []string) {
 		t.Fatal(err)
 	}
 	var format []string
-	switch kind := os.Getenv("KLAMM_NODE"); kind {
-	case "", "klamm":
+	kind := n.Kind
+	if kind == "" {
+		kind = Kind(os.Getenv("KLAMM_NODE"))
+	}
+	switch kind {
+	case "", Klamm:
 		binary := klamm(t)
 		format = []string{binary, "storage"}
 		n.command = []string{binary, "server", config}
-	case "kafka":
+	case Kafka:
 		java := []string{"env", "KAFKA_HEAP=512M", KafkaTools(t), "java"}
 		format = append(slices.Clip(java), "kafka.tools.StorageTool")
 		n.command = append(slices.Clip(java), "kafka.Kafka", config)
@@ -144,18 +166,22 @@ func (n *Node) Launch() {
 // Await waits until the node's port takes connections.
 func (n *Node) Await() {
 	n.t.Helper()
+	address := n.Address
+	if address == "" {
+		address = n.Controller
+	}
 	for deadline := time.Now().Add(startTimeout); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		select {
 		case <-n.done:
 			n.t.Fatalf("the node ended while it was started: %v\n%s", n.err, n.logTail())
 		default:
 		}
-		if conn, err := net.Dial("tcp", n.Address); err == nil {
+		if conn, err := net.Dial("tcp", address); err == nil {
 			conn.Close()
 			return
 		}
 	}
-	n.t.Fatalf("%s takes no connections after %s\n%s", n.Address, startTimeout, n.logTail())
+	n.t.Fatalf("%s takes no connections after %s\n%s", address, startTimeout, n.logTail())
 }
 
 // Kill is kill -9.

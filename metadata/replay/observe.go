@@ -125,6 +125,10 @@ func (r *Replayer) WriteSnapshot(context.Context) error {
 		return err
 	}
 	id := snapshot.ID{Offset: c.img.Offset() + 1, Epoch: c.img.Epoch()}
+	// A start does not look for damage below the newest checkpoint.
+	if err := r.cfg.Log.Flush(id.Offset); err != nil {
+		return fmt.Errorf("snapshot at offset %d: %w", id.Offset, err)
+	}
 	w, err := snapshot.Create(r.cfg.FS, r.cfg.Dir, id)
 	if err != nil {
 		return err
