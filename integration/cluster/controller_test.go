@@ -1,0 +1,119 @@
+//go:build integration
+
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func summary(times []time.Duration) string {
+	slices.Sort(times)
+	return fmt.Sprintf("median %v, max %v of %d", times[len(times)/2], times[len(times)-1], len(times))
+}
+
+// The active controller dies again and again, while topics are created one after
+// the other. With fast detection the reason of each election is evidence.
+func TestControllersKilled(t *testing.T) {
+	w := start(t)
+	var topics []string
+	var gaps, again []time.Duration
+	for round := range 10 {
+		create := func(name string) {
+			topic := fmt.Sprintf("t-%02d-%s", round, name)
+			w.create(topic, 3)
+			topics = append(topics, topic)
+		}
+		for i := range 3 {
+			create(fmt.Sprint("before", i))
+		}
+		victim := w.controller()
+		w.Node(victim).Kill()
+		killed := time.Now()
+		// At a living broker: how the client finds one is the client's affair.
+		topic := fmt.Sprintf("t-%02d-without", round)
+		w.createAt(victim%3+1, topic, 3)
+		topics = append(topics, topic)
+		gaps = append(gaps, time.Since(killed))
+		create("again")
+		again = append(again, time.Since(killed))
+		w.Node(victim).Restart()
+	}
+	t.Logf("SIGKILL of the active controller to the next acknowledged creation: %s; to one by a client that has to find another broker: %s",
+		summary(gaps), summary(again))
+	for _, topic := range topics {
+		w.awaitISR(topic, 1, 2, 3)
+		if n := len(w.partitions(topic)); n != 3 {
+			t.Errorf("%s has %d partitions of 3", topic, n)
+		}
+	}
+	var byEvidence int
+	for _, n := range w.Nodes {
+		byEvidence += strings.Count(n.Log(), "the controller's process is gone: electing another at once")
+	}
+	if byEvidence < 10 {
+		t.Errorf("%d elections of 10 or more were by evidence", byEvidence)
+	}
+}
+
+// A broker dies that is not the active controller: it is fenced at once.
+func TestBrokersKilled(t *testing.T) {
+	w := start(t)
+	w.create("t", 30)
+	w.awaitISR("t", 1, 2, 3)
+	for range 5 {
+		controller := w.controller()
+		victim := controller%3 + 1
+		w.Node(victim).Kill()
+		killed := time.Now()
+		w.awaitISR("t", without(victim)...)
+		t.Logf("broker killed to leaderships moved: %v", time.Since(killed))
+		w.logged(w.Node(controller), "fenced: its process is gone")
+		w.Node(victim).Restart()
+		w.awaitISR("t", 1, 2, 3)
+	}
+}
+
+// The same node is both.
+func TestControllerAndBrokerKilled(t *testing.T) {
+	w := start(t)
+	w.create("t", 30)
+	w.awaitISR("t", 1, 2, 3)
+	for range 5 {
+		victim := w.controller()
+		w.Node(victim).Kill()
+		killed := time.Now()
+		w.awaitISR("t", without(victim)...)
+		t.Logf("active controller killed to its leaderships moved: %v", time.Since(killed))
+		w.Node(victim).Restart()
+		w.awaitISR("t", 1, 2, 3)
+	}
+}
+
+// With the detection off, the timeouts do it.
+func TestControllerKilledWithoutDetection(t *testing.T) {
+	w := start(t, "klamm.fast.failure.detection=false", "broker.session.timeout.ms=3000")
+	w.create("t", 3)
+	w.awaitISR("t", 1, 2, 3)
+	var gaps []time.Duration
+	for round := range 3 {
+		victim := w.controller()
+		w.Node(victim).Kill()
+		killed := time.Now()
+		w.createAt(victim%3+1, fmt.Sprint("without-", round), 1)
+		gaps = append(gaps, time.Since(killed))
+		w.awaitISR("t", without(victim)...)
+		t.Logf("leaderships moved: %v", time.Since(killed))
+		w.Node(victim).Restart()
+		w.awaitISR("t", 1, 2, 3)
+	}
+	t.Logf("SIGKILL to the next acknowledged creation, without detection: %s", summary(gaps))
+	for _, n := range w.Nodes {
+		if strings.Contains(n.Log(), "process is gone") {
+			t.Error("evidence was acted upon")
+		}
+	}
+}
