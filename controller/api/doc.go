@@ -13,6 +13,10 @@
 // as they are (KIP-919). Both come through the same call. Errors of what is inside
 // are answered inside, but for NOT_CONTROLLER, which is the broker's to deal with.
 //
+// Brokers without a vote fetch the metadata log (fetch.go) and its checkpoints
+// (fetch_snapshot.go) as Kafka's observers do, from the leader alone; every other
+// controller answers who leads and where. DescribeQuorum lists who fetches.
+//
 // Only what is listed by APIs is served, and only that is advertised. ApiVersions
 // and DescribeCluster are in klamm/api, Raft's connections never come here.
 //

@@ -144,6 +144,7 @@ func (f *logFetch) empty(code protocol.Error) kmsg.FetchResponseTopicPartition {
 	p := kmsg.NewFetchResponseTopicPartition()
 	p.ErrorCode, p.HighWatermark, p.LogStartOffset = int16(code), -1, f.h.Metadata.Log.LogStartOffset()
 	p.RecordBatches = []byte{}
+	p.AbortedTransactions = []kmsg.FetchResponseTopicPartitionAbortedTransaction{} // as Kafka has it, and not null
 	return p
 }
 

@@ -18,6 +18,10 @@ import (
 // follower's copy is the same to the byte. Nothing is kept between two pieces:
 // a checkpoint that is removed meanwhile is not found, and the follower begins
 // with another.
+//
+// Kafka 4.4 means to answer the same codes, trips over the bytes that such an
+// answer does not have, and says UNKNOWN_SERVER_ERROR for the whole request;
+// followers of both kinds take either.
 func (h *handlers) fetchSnapshot(c call) answer {
 	req := c.body.(*kmsg.FetchSnapshotRequest)
 	return func(context.Context) (kmsg.Response, error) { return h.snapshotPiece(req), nil }

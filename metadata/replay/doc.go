@@ -30,9 +30,15 @@
 // The log is not synced per entry: what a power cut takes, Raft repeats. It is
 // synced before a snapshot counts, since Raft may then forget the entries.
 //
+// An observer has no Raft. metadata/follower fills its log with what the leader
+// holds, committed or not, and only what lies below the leader's high watermark
+// is replayed: New publishes the newest checkpoint, Append, Truncate and Install
+// are about the log, Advance is step 3 and 5 (observe.go).
+//
 // Apply, Snapshot and Restore run on Raft's goroutine, Publish on the same one,
-// or on that of Subscribe. There is one lock, mu, held over Publish: a
-// subscriber must not call Subscribe, and must be quick.
+// or on that of Subscribe. There are two locks: observing, of an observer's
+// methods, and below it mu, held over Publish: a subscriber must not call
+// Subscribe, and must be quick.
 //
 // Start reading at Apply.
 package replay
