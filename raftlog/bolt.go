@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
@@ -48,7 +49,8 @@ func openBolt(dir string) (*raftboltdb.BoltStore, error) {
 		}
 	}
 	if !made && info.Size() >= compactAbove {
-		if err := compactBolt(path); err != nil {
+		// Larger than it has to be is better than not at all.
+		if err := compactBolt(path); err != nil && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
 			return nil, fmt.Errorf("compact %s: %w", path, err)
 		}
 	}

@@ -37,7 +37,8 @@
 // Formats: record batches of magic 2; N.log, N.index, N.timeindex, N.txnindex,
 // N.snapshot (version 1), leader-epoch-checkpoint (0), partition.metadata (0),
 // the offset checkpoints (0), meta.properties (1, and 0 is read),
-// .kafka_cleanshutdown (0). Byte tables stand beside the code of each.
+// .kafka_cleanshutdown (0). Byte tables stand beside the code of each. One of our
+// own, which says nothing: klamm.ballast (ballast.go).
 //
 // Where it differs from Kafka: the index files of the active segment do not
 // exist; their entries are on the heap, and the files are written when the

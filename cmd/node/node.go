@@ -58,6 +58,9 @@ func Run(ctx context.Context, cfg *config.Config, version string, log zerolog.Lo
 		return err
 	}
 	defer func() { err = errors.Join(err, meta.close()) }()
+	kept := newStage(ctx)
+	defer func() { err = errors.Join(err, kept.stop()) }()
+	kept.run("ballast", meta.ballast.Run)
 
 	return n.runRoles(ctx, meta)
 }
@@ -76,10 +79,15 @@ type metadata struct {
 	dir      string
 	log      *storage.Log
 	replayer *replay.Replayer
+	ballast  *storage.Ballast
 }
 
 func (n *node) openMetadata() (*metadata, error) {
 	dir := filepath.Join(n.cfg.Dirs.Metadata, protocol.MetadataTopic+"-0")
+	ballast := storage.NewBallast(vfs.OS(), dir, n.log)
+	if err := ballast.Release(); err != nil {
+		return nil, err
+	}
 	logConfig := storage.DefaultLogConfig()
 	logConfig.SegmentBytes = n.cfg.Metadata.SegmentBytes
 	logConfig.SegmentMs = n.cfg.Metadata.SegmentAge.Milliseconds()
@@ -114,7 +122,7 @@ func (n *node) openMetadata() (*metadata, error) {
 		return nil, errors.Join(err, log.Close())
 	}
 	n.gauges.replayer.Store(replayer)
-	return &metadata{dir: dir, log: log, replayer: replayer}, nil
+	return &metadata{dir: dir, log: log, replayer: replayer, ballast: ballast}, nil
 }
 
 func (m *metadata) close() error {

@@ -3,6 +3,7 @@
 package faults
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -128,4 +129,53 @@ func TestFullVolumeRefusesAndGoesOn(t *testing.T) {
 	eventually(t, "producers go on", func() bool { return produce(c, other, data).ErrorCode == 0 })
 	large = createTopic(c)
 	fill()
+}
+
+// TestStartsOnAVolumeWithoutAByte: somebody else has filled the volume to the last
+// byte. The node starts, and metadata can be changed; another start finds space
+// again, if there was some in between.
+func TestStartsOnAVolumeWithoutAByte(t *testing.T) {
+	t.Parallel()
+	n := smallVolume(t)
+	c := dial(t, n.broker)
+	topic := createTopic(c)
+	mustProduce(c, topic, "a")
+	for range 2 {
+		eventually(t, "space is kept for a start", func() bool {
+			info, err := os.Stat(filepath.Join(n.dir, "data", "__cluster_metadata-0", "klamm.ballast"))
+			return err == nil && info.Size() > 1<<20
+		})
+		filler := filepath.Join(n.dir, "data", "filler")
+		fillVolume(t, filler)
+		if n := left(t, n); n != 0 {
+			t.Fatalf("%d bytes are left", n)
+		}
+		n.restart(t, syscall.SIGKILL)
+		c = dial(t, n.broker)
+		wantCode(t, "set a config", alterTopic(c, topic, op{"retention.ms", set, kmsg.StringPtr("3600000")}), protocol.None)
+		if got := fetch(c, topic, fetchPartition(0)); got.ErrorCode != 0 || len(got.RecordBatches) == 0 {
+			t.Errorf("fetch: %+v", got)
+		}
+		deleteTopic(c, createTopic(c))
+		if err := os.Remove(filler); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// fillVolume writes a file until not a page is left for it.
+func fillVolume(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for size := 1 << 20; size > 0; {
+		if _, err := f.Write(make([]byte, size)); errors.Is(err, syscall.ENOSPC) {
+			size /= 2
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
 }
