@@ -83,12 +83,6 @@ func listKeys(keys []Key) (listed []*Key, index map[string]*Key) {
 // is shared: nobody changes it.
 func GroupKeys() []*Key { return groupListed }
 
-// GroupKey finds a group key by its name, internal ones too.
-func GroupKey(name string) (*Key, bool) {
-	key, ok := groupIndex[name]
-	return key, ok
-}
-
 // ValidateGroup checks the configs that a group has, or would have, against the
 // bounds that the broker sets. Errors are as those of ValidateTopic.
 func ValidateGroup(overrides map[string]string, layers Layers) error {

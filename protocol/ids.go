@@ -25,6 +25,16 @@ type (
 // NoNode is the node id that stands for nobody: no leader, a consumer's replica id.
 const NoNode NodeID = -1
 
+// Int32s are node ids as requests and answers have them. It is never nil: null
+// would mean that nobody knows.
+func Int32s(ids []NodeID) []int32 {
+	out := make([]int32, len(ids))
+	for i, id := range ids {
+		out[i] = int32(id)
+	}
+	return out
+}
+
 // MetadataTopic is the name of the metadata log's topic; it has one partition, 0.
 const MetadataTopic = "__cluster_metadata"
 

@@ -135,21 +135,12 @@ func (p *topicPages) partition(m *metadata.Partition) kmsg.DescribeTopicPartitio
 	if leader, ok := p.broker(m.Leader); ok && !leader.Fenced && leader.listens {
 		r.LeaderID = int32(m.Leader)
 	}
-	r.Replicas, r.ISR = nodeIDs(m.Replicas), nodeIDs(m.ISR)
-	r.EligibleLeaderReplicas, r.LastKnownELR = nodeIDs(m.ELR), nodeIDs(m.LastKnownELR)
+	r.Replicas, r.ISR = protocol.Int32s(m.Replicas), protocol.Int32s(m.ISR)
+	r.EligibleLeaderReplicas, r.LastKnownELR = protocol.Int32s(m.ELR), protocol.Int32s(m.LastKnownELR)
 	for i, id := range m.Replicas {
 		if p.offline(m, i) {
 			r.OfflineReplicas = append(r.OfflineReplicas, int32(id))
 		}
 	}
 	return r
-}
-
-// nodeIDs is never nil: null would mean that nobody knows.
-func nodeIDs(ids []protocol.NodeID) []int32 {
-	out := make([]int32, len(ids))
-	for i, id := range ids {
-		out[i] = int32(id)
-	}
-	return out
 }

@@ -19,8 +19,9 @@
 // holds the lock: transition says what a change of the metadata means,
 // nextHighWatermark how far is committed.
 //
-// Nothing here has a goroutine of its own. Apply is called in order by the
-// goroutine that replays the metadata, and uses some while it runs; a request
+// Run is the one goroutine here: it looks for followers that lag and asks the
+// controller for the ISRs that leaders want (KIP-497). Apply is called in order by
+// the goroutine that replays the metadata, and uses some while it runs; a request
 // that waits is a Waiter in the lists of its partitions, and its connection's
 // writer sleeps on it. Lock order: Manager.mu → Partition.mu → storage.Log.mu.
 // An append holds Partition.mu, so a role never changes under it; records are

@@ -188,7 +188,7 @@ func (m *Manager) propose(ctx context.Context) (retry []*Partition) {
 			retry = append(retry, p)
 		}
 		m.log.Info().Str("topic", p.tp.Topic).Int32("partition", p.tp.Partition).
-			Ints32("isr", numbers(want.isr)).Str("answer", code.Error()).Msg("asked for another ISR")
+			Ints32("isr", protocol.Int32s(want.isr)).Str("answer", code.Error()).Msg("asked for another ISR")
 	}
 	return retry
 }
@@ -209,7 +209,7 @@ func alterPartition(node protocol.NodeID, epoch protocol.BrokerEpoch, proposals 
 			member.BrokerID, member.BrokerEpoch = int32(id), int64(want.epochs[i])
 			p.NewEpochISR = append(p.NewEpochISR, member)
 		}
-		p.NewISR = numbers(want.isr)
+		p.NewISR = protocol.Int32s(want.isr)
 		if n := len(req.Topics); n == 0 || req.Topics[n-1].TopicID != want.partition.topicID {
 			t := kmsg.NewAlterPartitionRequestTopic()
 			t.TopicID = want.partition.topicID
@@ -219,14 +219,6 @@ func alterPartition(node protocol.NodeID, epoch protocol.BrokerEpoch, proposals 
 		t.Partitions = append(t.Partitions, p)
 	}
 	return req
-}
-
-func numbers(ids []protocol.NodeID) []int32 {
-	out := make([]int32, len(ids))
-	for i, id := range ids {
-		out[i] = int32(id)
-	}
-	return out
 }
 
 // lags tells whether a member of the ISR has not been caught up for too long.

@@ -136,7 +136,7 @@ func alteredPartition(id int32, p *metadata.Partition, err error) kmsg.AlterPart
 	out.Partition, out.ErrorCode = id, int16(protocol.CodeOf(err))
 	if err == nil {
 		out.LeaderID, out.LeaderEpoch, out.PartitionEpoch = int32(p.Leader), int32(p.LeaderEpoch), int32(p.PartitionEpoch)
-		out.ISR, out.LeaderRecoveryState = numbers(p.ISR), p.LeaderRecovery
+		out.ISR, out.LeaderRecoveryState = protocol.Int32s(p.ISR), p.LeaderRecovery
 	}
 	return out
 }

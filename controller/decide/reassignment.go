@@ -155,7 +155,7 @@ func ListPartitionReassignments(img *metadata.Image, req *kmsg.ListPartitionReas
 			}
 			entry := kmsg.NewListPartitionReassignmentsResponseTopicPartition()
 			entry.Partition = p.ID
-			entry.Replicas, entry.AddingReplicas, entry.RemovingReplicas = numbers(p.Replicas), numbers(p.AddingReplicas), numbers(p.RemovingReplicas)
+			entry.Replicas, entry.AddingReplicas, entry.RemovingReplicas = protocol.Int32s(p.Replicas), protocol.Int32s(p.AddingReplicas), protocol.Int32s(p.RemovingReplicas)
 			answer.Partitions = append(answer.Partitions, entry)
 		}
 		if len(answer.Partitions) > 0 {
@@ -180,14 +180,6 @@ func nodes(ids []int32) []protocol.NodeID {
 	out := make([]protocol.NodeID, len(ids))
 	for i, id := range ids {
 		out[i] = protocol.NodeID(id)
-	}
-	return out
-}
-
-func numbers(ids []protocol.NodeID) []int32 {
-	out := make([]int32, len(ids))
-	for i, id := range ids {
-		out[i] = int32(id)
 	}
 	return out
 }

@@ -1,14 +1,26 @@
 package batch
 
 import (
+	"encoding/binary"
 	"fmt"
 	"testing"
 )
 
+// makeHeaders encodes headers.
+func makeHeaders(headers ...Header) Headers {
+	h := Headers{count: int32(len(headers))}
+	for _, header := range headers {
+		h.bytes = binary.AppendVarint(h.bytes, int64(len(header.Key)))
+		h.bytes = append(h.bytes, header.Key...)
+		h.bytes = appendBytes(h.bytes, header.Value)
+	}
+	return h
+}
+
 // many is a batch of n records, as a producer sends them.
 func many(t testing.TB, codec Codec, n int) Batch {
 	b := NewBuilder(Options{Codec: codec})
-	headers := MakeHeaders(Header{Key: "trace", Value: []byte("0123456789abcdef")})
+	headers := makeHeaders(Header{Key: "trace", Value: []byte("0123456789abcdef")})
 	for i := range n {
 		b.Append(Record{Timestamp: now + int64(i), Key: fmt.Appendf(nil, "key-%d", i), Value: payload(100), Headers: headers})
 	}

@@ -41,17 +41,6 @@ type Headers struct {
 	bytes []byte
 }
 
-// MakeHeaders encodes headers.
-func MakeHeaders(headers ...Header) Headers {
-	h := Headers{count: int32(len(headers))}
-	for _, header := range headers {
-		h.bytes = binary.AppendVarint(h.bytes, int64(len(header.Key)))
-		h.bytes = append(h.bytes, header.Key...)
-		h.bytes = appendBytes(h.bytes, header.Value)
-	}
-	return h
-}
-
 // Len is the number of headers.
 func (h Headers) Len() int { return int(h.count) }
 
