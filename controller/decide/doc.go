@@ -21,7 +21,8 @@
 //   - who leads: every change of a partition's ISR goes through partitionChange
 //     in election.go, which keeps the rules of KIP-966 in one place.
 //
-// Records are ordered as Kafka 4.4 orders them. Codes and texts of errors are
+// Records are ordered as Kafka 4.4 orders them, and say why they are written
+// (cause.go). Codes and texts of errors are
 // Kafka's. Imports are kept to values: no context, no locks, no I/O, no logger,
 // no clock, no random source (a test of the build checks it).
 //

@@ -87,7 +87,7 @@ func cordon(img *metadata.Image, b *metadata.Broker, req *kmsg.BrokerHeartbeatRe
 	}
 	return because([]record.Record{&record.BrokerRegistrationChange{
 		BrokerID: b.ID, BrokerEpoch: b.Epoch, CordonedLogDirs: dirs,
-	}}, ofBroker(b.ID, "other directories cordoned"))
+	}}, ofBroker(b.ID, "names its cordoned directories"))
 }
 
 // shutdown is why a broker that leaves hands over.
