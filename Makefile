@@ -8,7 +8,7 @@ LISTEN ?= localhost:9092
 DATA ?=
 FUZZTIME ?= 20s
 
-.PHONY: all build run test integration bench lint fuzz clean
+.PHONY: all build run test integration bench lint fuzz clean help
 
 all: build
 
@@ -48,6 +48,9 @@ fuzz: ## every fuzz target for FUZZTIME
 	  done; \
 	done
 
-clean:
+clean: ## no binary, no cached test results
 	rm -rf bin
 	$(GO) clean -testcache
+
+help: ## what can be made
+	@sed -n 's/^\([a-z]*\):.*## /\1: /p' $(MAKEFILE_LIST)
