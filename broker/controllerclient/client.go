@@ -317,6 +317,8 @@ func notController(resp kmsg.Response) bool {
 		code = r.ErrorCode
 	case *kmsg.AllocateProducerIDsResponse:
 		code = r.ErrorCode
+	case *kmsg.ControllerRegistrationResponse:
+		code = r.ErrorCode
 	}
 	return protocol.Error(code) == protocol.ErrNotController
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/twmb/franz-go/pkg/kmsg"
-
 	"github.com/klamm/klamm/api"
 	"github.com/klamm/klamm/config"
 	"github.com/klamm/klamm/controller"
@@ -68,6 +66,10 @@ func (n *node) startController(ctx context.Context, below *stage, meta *metadata
 	for _, v := range voters {
 		ids = append(ids, v.ID)
 	}
+	registration, err := n.controllerRegistration()
+	if err != nil {
+		return nil, err
+	}
 	engine, err := raftlog.Open(raftlog.Config{
 		Dir:             meta.dir,
 		NodeID:          n.cfg.Node.ID,
@@ -110,12 +112,13 @@ func (n *node) startController(ctx context.Context, below *stage, meta *metadata
 		Probe:             dial,
 		InterBroker:       n.cfg.Listeners.InterBroker,
 		Bootstrap:         bootstrap,
-		Registration:      n.controllerRegistration(),
+		Registration:      registration,
 	}, engine, meta.replayer, n.log)
 	meta.replayer.Subscribe(ctl)
 
 	below.run("raft", engine.Run)
 	below.run("controller", ctl.Run)
+	below.run("registration", (&registrar{n: n, q: q, req: registration, meta: meta, news: make(chan struct{}, 1)}).run)
 	below.run("snapshots", func(ctx context.Context) error {
 		return meta.replayer.RunSnapshots(ctx, n.snapshotPace(engine.TakeSnapshot))
 	})
@@ -161,23 +164,4 @@ func (n *node) serveController(ctx context.Context, below *stage, listener confi
 	}
 	below.run("listener "+listener.Name, func(ctx context.Context) error { return srv.Serve(ctx, ln) })
 	return nil
-}
-
-// controllerRegistration is what this controller says of itself when it takes
-// office.
-func (n *node) controllerRegistration() *kmsg.ControllerRegistrationRequest {
-	req := kmsg.NewPtrControllerRegistrationRequest()
-	req.ControllerID = int32(n.cfg.Node.ID)
-	req.IncarnationID = protocol.NewUUID()
-	for _, l := range n.cfg.Listeners.Controller {
-		listener := kmsg.NewControllerRegistrationRequestListener()
-		listener.Name, listener.Host, listener.Port = l.Name, l.Host, uint16(l.Port)
-		req.Listeners = append(req.Listeners, listener)
-	}
-	for _, f := range api.SupportedFeatures() {
-		feature := kmsg.NewControllerRegistrationRequestFeature()
-		feature.Name, feature.MinSupportedVersion, feature.MaxSupportedVersion = f.Name, f.Min, f.Max
-		req.Features = append(req.Features, feature)
-	}
-	return req
 }

@@ -33,6 +33,7 @@ func TestSplit(t *testing.T) {
 	w.consume("t", "g", 300)
 
 	w.await("three observers", func() bool { _, ends := w.observers(); return len(ends) == 3 })
+	w.await("three registered controllers", func() bool { return w.registered() == 3 })
 	active, _ := w.observers()
 	w.Controllers[active-101].Kill()
 	w.create("after", []int32{1, 2, 3})
@@ -45,6 +46,7 @@ func TestSplit(t *testing.T) {
 	w.Node(2).Restart()
 	w.awaitISR("after", []int32{1, 2, 3})
 	w.consume("after", "g2", 200)
+	w.await("three registered controllers again", func() bool { return w.registered() == 3 })
 
 	for _, n := range w.Nodes {
 		n.Stop()

@@ -153,6 +153,27 @@ func (w *world) consume(topic, group string, n int) {
 // the active controller.
 func (w *world) observers() (leader int32, ends map[int32]int64) {
 	w.t.Helper()
+	p := w.quorum().Topics[0].Partitions[0]
+	ends = make(map[int32]int64)
+	for _, o := range p.Observers {
+		ends[o.ReplicaID] = o.LogEndOffset
+	}
+	return p.LeaderID, ends
+}
+
+// registered is how many voters have said where they listen.
+func (w *world) registered() (n int) {
+	w.t.Helper()
+	for _, node := range w.quorum().Nodes {
+		if len(node.Listeners) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *world) quorum() *kmsg.DescribeQuorumResponse {
+	w.t.Helper()
 	req := kmsg.NewPtrDescribeQuorumRequest()
 	req.Topics = []kmsg.DescribeQuorumRequestTopic{{
 		Topic: protocol.MetadataTopic, Partitions: []kmsg.DescribeQuorumRequestTopicPartition{{}},
@@ -161,10 +182,5 @@ func (w *world) observers() (leader int32, ends map[int32]int64) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	p := resp.(*kmsg.DescribeQuorumResponse).Topics[0].Partitions[0]
-	ends = make(map[int32]int64)
-	for _, o := range p.Observers {
-		ends[o.ReplicaID] = o.LogEndOffset
-	}
-	return p.LeaderID, ends
+	return resp.(*kmsg.DescribeQuorumResponse)
 }
