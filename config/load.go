@@ -209,6 +209,7 @@ func (r *reader) config() *Config {
 		RetentionBytes:   r.long("metadata.max.retention.bytes"),
 		RetentionAge:     r.ms("metadata.max.retention.ms"),
 	}
+	r.authorizer()
 	c.Topics = r.topics()
 	c.Controller = r.controller()
 	c.Broker = Broker{
@@ -294,6 +295,18 @@ func (r *reader) node() Node {
 		IsBroker:     slices.Contains(roles, "broker"),
 		IsController: slices.Contains(roles, "controller"),
 		Rack:         r.text("broker.rack"),
+	}
+}
+
+// standardAuthorizer is Kafka's authorizer of clusters without ZooKeeper.
+const standardAuthorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+// authorizer checks authorizer.class.name. Kafka does not start without the class
+// either; here there are no others to be loaded, and taking one would look as if
+// it guarded something.
+func (r *reader) authorizer() {
+	if class := r.text("authorizer.class.name"); class != "" && class != standardAuthorizer {
+		r.fail("authorizer.class.name", "no classes can be loaded here; valid is %s, or nothing", standardAuthorizer)
 	}
 }
 
