@@ -62,6 +62,38 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestRefusedDirectories: several directories that do not belong together, or that
+// the cluster is too old for.
+func TestRefusedDirectories(t *testing.T) {
+	n := newNode(t)
+	other := t.TempDir()
+	start := []string{"server", n.config(), "--override", "log.dirs=" + n.data() + "," + other}
+	meta, err := os.ReadFile(filepath.Join(n.data(), "meta.properties"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(other, "meta.properties")
+	for content, texts := range map[string][]string{
+		"version=1\ncluster.id=other\nnode.id=1\ndirectory.id=_BjCpGvAHrYgXiSRFrxJ3Q\n": {"cluster.id", `"other"`, clusterID},
+		string(meta): {"the same directory.id"},
+	} {
+		write(t, file, content)
+		refuses(t, 1, start, append(texts, file, filepath.Join(n.data(), "meta.properties"))...)
+	}
+
+	old := newNode(t)
+	if err := os.RemoveAll(old.data()); err != nil {
+		t.Fatal(err)
+	}
+	klamm := klammBinary(t)
+	if out, err := exec.Command(klamm, "storage", "format", "-t", clusterID, "-c", old.config(), "-r", "3.6").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	write(t, file, "version=1\ncluster.id="+clusterID+"\nnode.id=1\ndirectory.id=_BjCpGvAHrYgXiSRFrxJ3Q\n")
+	refuses(t, 1, []string{"server", old.config(), "--override", "log.dirs=" + old.data() + "," + other},
+		"multiple log directories (aka JBOD) are not supported in the current MetadataVersion 3.6-IV2; need 3.7-IV2 or higher")
+}
+
 // TestSecondStart: a directory has one process at a time, and a port too.
 func TestSecondStart(t *testing.T) {
 	n := startNode(t)

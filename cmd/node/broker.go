@@ -154,8 +154,20 @@ func advertised(listeners []config.Listener) ([]record.Endpoint, error) {
 // securityProtocols are the ids of SecurityProtocol.java.
 var securityProtocols = map[string]int16{"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
+// checkDirectories refuses several log directories where the cluster's
+// metadata.version cannot say which of them a replica is in.
+func checkDirectories(img *cluster.Image, n int) error {
+	if level := img.Level(); n > 1 && !level.HasDirectories() {
+		return fmt.Errorf("multiple log directories (aka JBOD) are not supported in the current MetadataVersion %s; need 3.7-IV2 or higher", level)
+	}
+	return nil
+}
+
 // load opens the logs on disk.
 func (h *brokerHalf) load(ctx context.Context, img *cluster.Image) error {
+	if err := checkDirectories(img, len(h.n.logDirs())); err != nil {
+		return err
+	}
 	cfg := storage.DefaultStoreConfig()
 	s := h.n.cfg.Storage
 	cfg.LogConfig = func(topic string) storage.LogConfig { return h.configs.topic(img, topic).Log }
