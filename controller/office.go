@@ -180,8 +180,8 @@ func (o *office) decideOp(r *round, delta *metadata.Delta, op *op) {
 	var total int
 	level := o.pending.Level()
 	if err == nil {
+		op.explain(d.records)
 		for i, rec := range d.records {
-			op.explain(rec)
 			d.records[i] = record.Fit(rec, level)
 		}
 		sizes, total, err = r.measure(op, level, d.records)

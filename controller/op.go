@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"sync/atomic"
@@ -50,16 +51,20 @@ type decision struct {
 // record.
 const maxPrincipal = 256
 
-// explain completes the cause of a record that came out of the op.
-func (o *op) explain(rec record.Record) {
-	cause := record.CauseOf(rec)
-	if cause == "" {
-		cause = o.name
-	}
+// explain completes the causes of records that came out of the op.
+func (o *op) explain(records []record.Record) {
+	by := ""
 	if o.by != "" {
-		cause += " by " + strings.ToValidUTF8(o.by[:min(len(o.by), maxPrincipal)], "")
+		by = " by " + strings.ToValidUTF8(o.by[:min(len(o.by), maxPrincipal)], "")
 	}
-	record.SetCause(rec, cause)
+	var what, whole string // of the record before: most say the same
+	for _, rec := range records {
+		cause := cmp.Or(record.CauseOf(rec), o.name)
+		if cause != what {
+			what, whole = cause, cause+by
+		}
+		record.SetCause(rec, whole)
+	}
 }
 
 func (o *op) finish(err error) { o.done <- err }

@@ -21,10 +21,10 @@ func TestExplain(t *testing.T) {
 	} {
 		rec := &record.Topic{}
 		rec.Cause = c.cause
-		(&op{name: c.name, by: c.by}).explain(rec)
+		(&op{name: c.name, by: c.by}).explain([]record.Record{rec})
 		if rec.Cause != c.want || !utf8.ValidString(rec.Cause) {
 			t.Errorf("%s by %.20q: %q, want %q", c.name, c.by, rec.Cause, c.want)
 		}
 	}
-	(&op{name: "NoOp"}).explain(&record.NoOp{}) // which has no room for it
+	(&op{name: "NoOp"}).explain([]record.Record{&record.NoOp{}}) // which has no room for it
 }

@@ -17,7 +17,7 @@ func (c *Caused) cause() *string { return &c.Cause }
 
 // end closes the record.
 func (c *Caused) end(v visitor) {
-	v.tag(causeTag, c.Cause != "", func() { v.string("cause", &c.Cause) })
+	v.because(&c.Cause)
 	v.end()
 }
 

@@ -156,12 +156,14 @@ func (p *printer) structure(name string, walk func()) {
 	walk()
 }
 
-// tag leaves out the cause, which Kafka's tools do not know.
-func (p *printer) tag(number uint32, set bool, field func()) {
-	if set && number != causeTag {
+func (p *printer) tag(_ uint32, set bool, field func()) {
+	if set {
 		field()
 	}
 }
+
+// because prints nothing: Kafka's tools do not know of it.
+func (p *printer) because(*string) {}
 
 func (p *printer) end() { p.buf = append(p.buf, '}') }
 

@@ -32,6 +32,9 @@ type visitor interface {
 	// default: otherwise it is not written. Reading calls field once the fixed
 	// fields are done, and only where the tag is there.
 	tag(number uint32, set bool, field func())
+	// because visits the cause, right before end; it needs no closure, as every
+	// record has one.
+	because(p *string)
 	// end closes a struct: here the tagged fields lie.
 	end()
 }

@@ -20,6 +20,7 @@ import (
 type writer struct {
 	buf  []byte
 	tags []taggedValue // of the struct that is being written
+	why  string        // the cause of the record that is about to end
 }
 
 type taggedValue struct {
@@ -118,13 +119,29 @@ func (w *writer) tag(number uint32, set bool, field func()) {
 
 func (w *writer) end() {
 	slices.SortFunc(w.tags, func(a, b taggedValue) int { return int(a.number) - int(b.number) })
-	w.uvarint(uint64(len(w.tags)))
+	count := len(w.tags)
+	if w.why != "" {
+		count++
+	}
+	w.uvarint(uint64(count))
 	for _, t := range w.tags {
 		w.uvarint(uint64(t.number))
 		w.uvarint(uint64(len(t.value)))
 		w.buf = append(w.buf, t.value...)
 	}
+	if w.why == "" {
+		return
+	}
+	// Its number is the highest.
+	var length [binary.MaxVarintLen64]byte
+	size := binary.PutUvarint(length[:], uint64(len(w.why))+1) + len(w.why)
+	w.uvarint(causeTag)
+	w.uvarint(uint64(size))
+	w.string("cause", &w.why)
+	w.why = ""
 }
+
+func (w *writer) because(p *string) { w.why = *p }
 
 // reader cuts fields from buf. After the first one that is wrong, err is set
 // and everything reads as zero. What it returns does not alias buf.
@@ -133,6 +150,7 @@ type reader struct {
 	at   int
 	err  error
 	tags []taggedField // of the struct that is being read
+	why  *string       // where the cause goes of the record that is about to end
 	// space saves the allocations of a growing tags: most structs have few.
 	space [4]taggedField
 }
@@ -336,6 +354,8 @@ func (r *reader) tag(number uint32, _ bool, field func()) {
 	r.tags = append(r.tags, taggedField{number, field})
 }
 
+func (r *reader) because(p *string) { r.why = p }
+
 // end reads the tagged fields. Unknown ones are skipped: whoever wrote them
 // promised that they do not matter to older readers.
 func (r *reader) end() {
@@ -357,12 +377,17 @@ func (r *reader) end() {
 func (r *reader) readTag(number uint32, size int) {
 	whole, end := r.buf, r.at+size
 	known := slices.IndexFunc(r.tags, func(t taggedField) bool { return t.number == number })
-	if known < 0 {
+	isCause := number == causeTag && r.why != nil
+	if known < 0 && !isCause {
 		r.at = end
 		return
 	}
 	r.buf = whole[:end]
-	r.tags[known].read()
+	if isCause {
+		r.string("cause", r.why)
+	} else {
+		r.tags[known].read()
+	}
 	if r.err == nil && r.at != end {
 		r.fail("%d bytes are left of tagged field %d", end-r.at, number)
 	}
