@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/klamm/klamm/metadata"
 	"github.com/klamm/klamm/protocol"
 )
 
@@ -171,4 +172,79 @@ func TestControlledShutdown(t *testing.T) {
 		}
 		w.check("BROKER_REGISTRATION_CHANGE PARTITION_CHANGE", "REGISTER_BROKER", "LeaderChange", "BROKER_REGISTRATION_CHANGE")
 	})
+}
+
+// Leaderships go back to preferred replicas at the interval, and not before.
+func TestRebalance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := testConfig()
+		cfg.RebalanceInterval = 5 * time.Minute
+		cfg.SessionTimeout = time.Hour
+		w := newWorld(t, cfg)
+		defer w.stop()
+		w.join(1, 'a')
+		two := w.join(2, 'b')
+		req := creation(4, "t")
+		req.Topics[0].ReplicationFactor = 2
+		if _, err := w.c.CreateTopics(req, "", soon()).Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		away := beat(2, two, w.machine.Image().Offset())
+		away.WantFence = true
+		if _, err := w.c.Heartbeat(away, soon()).Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.c.Heartbeat(beat(2, two, w.machine.Image().Offset()), soon()).Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for p := range mustTopic(t, w.machine.Image(), "t").Partitions() {
+			alter := kmsg.NewPtrAlterPartitionRequest()
+			alter.Version, alter.BrokerID, alter.BrokerEpoch = 3, int32(p.Leader), int64(mustBroker(t, w, p.Leader).Epoch)
+			part := kmsg.NewAlterPartitionRequestTopicPartition()
+			part.Partition, part.LeaderEpoch, part.PartitionEpoch = p.ID, int32(p.LeaderEpoch), int32(p.PartitionEpoch)
+			for _, id := range p.Replicas {
+				part.NewEpochISR = append(part.NewEpochISR, kmsg.AlterPartitionRequestTopicPartitionNewEpochISR{BrokerID: int32(id), BrokerEpoch: int64(mustBroker(t, w, id).Epoch)})
+			}
+			topic := kmsg.NewAlterPartitionRequestTopic()
+			topic.TopicID = mustTopic(t, w.machine.Image(), "t").ID
+			topic.Partitions = append(topic.Partitions, part)
+			alter.Topics = append(alter.Topics, topic)
+			if _, err := w.c.AlterPartition(alter, soon()).Wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		moved := func() (n int) {
+			for p := range mustTopic(t, w.machine.Image(), "t").Partitions() {
+				if p.Leader != p.Replicas[0] {
+					n++
+				}
+			}
+			return n
+		}
+		if moved() == 0 {
+			t.Fatal("nothing has moved")
+		}
+		w.machine.take()
+		time.Sleep(cfg.RebalanceInterval - time.Second)
+		synctest.Wait()
+		w.check()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if n := moved(); n != 0 {
+			t.Errorf("%d partitions are not led by their preferred replicas", n)
+		}
+		w.machine.take()
+		time.Sleep(2 * cfg.RebalanceInterval)
+		synctest.Wait()
+		w.check() // there is nothing to give back
+	})
+}
+
+func mustBroker(t *testing.T, w *world, id protocol.NodeID) *metadata.Broker {
+	t.Helper()
+	b, ok := w.machine.Image().Broker(id)
+	if !ok {
+		t.Fatalf("no broker %d", id)
+	}
+	return b
 }
