@@ -134,13 +134,21 @@ func partitionsOf(resp *kmsg.MetadataResponse) []kmsg.MetadataResponseTopicParti
 // are the ones in sync, and one of them leads.
 func (w *world) awaitISR(topic string, isr ...int32) {
 	w.t.Helper()
+	var last string
+	defer func() {
+		if w.t.Failed() {
+			w.t.Log("the last answer: " + last)
+		}
+	}()
 	w.await(fmt.Sprintf("in-sync sets of %s to be %v", topic, isr), func() bool {
 		for _, id := range isr {
 			resp, err := w.client.Broker(int(id)).Request(within(w.t), metadataRequest(topic))
 			if err != nil {
+				last = err.Error()
 				return false
 			}
 			parts := partitionsOf(resp.(*kmsg.MetadataResponse))
+			last = fmt.Sprintf("broker %d: %+v", id, parts)
 			if len(parts) == 0 || slices.ContainsFunc(parts, func(p kmsg.MetadataResponseTopicPartition) bool {
 				return !slices.Equal(slices.Sorted(slices.Values(p.ISR)), isr) || !slices.Contains(isr, p.Leader)
 			}) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -115,5 +116,32 @@ func TestControllerKilledWithoutDetection(t *testing.T) {
 		if strings.Contains(n.Log(), "process is gone") {
 			t.Error("evidence was acted upon")
 		}
+	}
+}
+
+// A controller that stands still is replaced after a timeout, once: its port does
+// not refuse. When it goes on it follows.
+func TestControllerStopped(t *testing.T) {
+	w := start(t)
+	w.create("t", 3)
+	w.awaitISR("t", 1, 2, 3)
+	victim := w.controller()
+	w.Node(victim).Signal(syscall.SIGSTOP)
+	began := time.Now()
+	w.createAt(victim%3+1, "without", 1)
+	t.Logf("SIGSTOP of the active controller to the next acknowledged creation: %v", time.Since(began))
+	w.Node(victim).Signal(syscall.SIGCONT)
+	w.createAt(victim, "with", 1)
+	w.awaitISR("t", 1, 2, 3)
+	w.awaitISR("with", 1, 2, 3)
+	var elections int
+	for _, n := range w.Nodes {
+		if strings.Contains(n.Log(), "process is gone") {
+			t.Error("a process that stands still was taken for dead")
+		}
+		elections += strings.Count(n.Log(), `"message":"elected controller"`)
+	}
+	if elections != 2 {
+		t.Errorf("%d elections, want the first one and one more", elections)
 	}
 }
