@@ -139,7 +139,7 @@ func (h *history) incidental(rec record.Record) bool {
 func ShowHistory(w io.Writer, h *History, o Object, opts Options) error {
 	out := bufio.NewWriter(w)
 	if !opts.JSON {
-		fmt.Fprintf(out, "%s, offsets %s\n", o, h.span())
+		fmt.Fprintf(out, "%s, %s\n", o, h.span())
 	}
 	events := h.of(o)
 	if len(events) == 0 && !opts.JSON {
@@ -164,10 +164,14 @@ func ShowHistory(w io.Writer, h *History, o Object, opts Options) error {
 
 // span says what the history covers.
 func (h *History) span() string {
-	if h.From == 0 {
-		return fmt.Sprintf("0 to %d, the whole of the log", h.Image.Offset())
+	switch last := h.Image.Offset(); {
+	case h.From == 0:
+		return fmt.Sprintf("offsets 0 to %d, the whole of the log", last)
+	case h.From > last:
+		return fmt.Sprintf("offset %d, a snapshot: there is no log to say what happened", last)
+	default:
+		return fmt.Sprintf("offsets %d to %d, behind a snapshot: the log does not reach further back", h.From, last)
 	}
-	return fmt.Sprintf("%d to %d, behind a snapshot: the log does not reach further back", h.From, h.Image.Offset())
 }
 
 func (e *Event) title() string {
