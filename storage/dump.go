@@ -19,6 +19,10 @@ import (
 type DumpOptions struct {
 	// Records prints every record with its key and value below its batch.
 	Records bool
+	// Texts print keys and values of topics whose records are not text; what one
+	// does not know is printed as of any topic.
+	Texts map[string]func(key, value []byte) (keyText, valueText string, ok bool)
+	text  func(key, value []byte) (keyText, valueText string, ok bool)
 }
 
 // Dump prints the files of logs, ours or Apache Kafka's, in the lines of Kafka's
@@ -172,6 +176,10 @@ func dumpSegment(out *bufio.Writer, path string, base int64, opts DumpOptions) e
 		return err
 	}
 	fmt.Fprintf(out, "Log starting offset: %d\n", base)
+	if dir, err := filepath.Abs(filepath.Dir(path)); err == nil {
+		tp, _ := parseDirName(filepath.Base(dir))
+		opts.text = opts.Texts[tp.Topic]
+	}
 	buf := scanBuffers.Get().(*[scanSize]byte)
 	defer scanBuffers.Put(buf)
 	walk := scanner{f: f, dir: filepath.Dir(path), base: base, end: info.Size(), buf: buf[:0]}
@@ -240,7 +248,7 @@ func dumpBatch(out *bufio.Writer, b batch.Batch, position int64, opts DumpOption
 		return nil
 	}
 	return b.Each(func(r batch.Record) error {
-		dumpRecord(out, b, r, timeName)
+		dumpRecord(out, b, r, timeName, opts)
 		return nil
 	})
 }
@@ -249,7 +257,7 @@ var codecNames = map[batch.Codec]string{
 	batch.CodecNone: "none", batch.CodecGzip: "gzip", batch.CodecSnappy: "snappy", batch.CodecLZ4: "lz4", batch.CodecZstd: "zstd",
 }
 
-func dumpRecord(out *bufio.Writer, b batch.Batch, r batch.Record, timeName string) {
+func dumpRecord(out *bufio.Writer, b batch.Batch, r batch.Record, timeName string, opts DumpOptions) {
 	at, sequence := r.Timestamp, int32(-1)
 	if b.IsAppendTime() {
 		at = b.MaxTimestamp()
@@ -266,6 +274,12 @@ func dumpRecord(out *bufio.Writer, b batch.Batch, r batch.Record, timeName strin
 	if marker, ok := controlMarker(b, r); ok {
 		fmt.Fprintf(out, " %s\n", marker)
 		return
+	}
+	if opts.text != nil {
+		if key, value, ok := opts.text(r.Key, r.Value); ok {
+			fmt.Fprintf(out, " key: %s payload: %s\n", key, value)
+			return
+		}
 	}
 	if r.Key != nil {
 		fmt.Fprintf(out, " key: %s", printable(r.Key))

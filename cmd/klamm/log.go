@@ -3,6 +3,8 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	groups "github.com/klamm/klamm/broker/coordinator/group"
+	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/storage"
 )
 
@@ -11,7 +13,9 @@ func newLogCommand() *cobra.Command {
 }
 
 func newLogDumpCommand() *cobra.Command {
-	var options storage.DumpOptions
+	options := storage.DumpOptions{Texts: map[string]func(key, value []byte) (string, string, bool){
+		protocol.OffsetsTopic: groups.RecordText,
+	}}
 	cmd := &cobra.Command{
 		Use:   "dump FILE|DIR",
 		Short: "Print the files of a partition's log",
@@ -26,6 +30,6 @@ locked or changed; Apache Kafka's files are fine.`,
 			return storage.Dump(cmd.OutOrStdout(), args[0], options)
 		},
 	}
-	cmd.Flags().BoolVar(&options.Records, "records", false, "every record with its key and value")
+	cmd.Flags().BoolVar(&options.Records, "records", false, "every record with its key and value, those of __consumer_offsets as what they say")
 	return cmd
 }
