@@ -267,6 +267,18 @@ func TestCleanStopHandsOver(t *testing.T) {
 	c.agree(1, 2)
 }
 
+// TestFollowersAreToldOfCommits: the library would tell them with the next entry.
+func TestFollowersAreToldOfCommits(t *testing.T) {
+	c := newCluster(t, raftlog.Untold)
+	for i := range 3 {
+		c.start(i)
+	}
+	for i := range 5 {
+		lead := c.propose(fmt.Sprint(i), 0, 1, 2)
+		c.agree(lead, 0, 1, 2)
+	}
+}
+
 // TestDeadLeaderIsReplacedAtOnce has timers so long that only the evidence can
 // explain a new leader: the connections ended, and the port refuses.
 func TestDeadLeaderIsReplacedAtOnce(t *testing.T) {

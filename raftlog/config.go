@@ -71,7 +71,8 @@ type Config struct {
 	Dial   func(ctx context.Context, endpoint string) (net.Conn, error)
 	Logger zerolog.Logger
 
-	trailing uint64 // trailingEntries, fewer in tests
+	trailing uint64        // trailingEntries, fewer in tests
+	untold   time.Duration // for how long the library may leave followers in the dark; its own default, longer in tests
 }
 
 // trailingEntries stay in the log behind a snapshot: what a restarted follower
@@ -170,6 +171,9 @@ func (c *Config) library(notify chan<- bool) *raft.Config {
 	// A removed leader steps down; when the process ends is the node's business.
 	out.ShutdownOnRemove = false
 	out.NoLegacyTelemetry = true
+	if c.untold > 0 {
+		out.CommitTimeout = c.untold
+	}
 	out.NotifyCh = notify
 	out.Logger = newRaftLogger(c.Logger)
 	return out

@@ -19,6 +19,7 @@
 //	session.go      one life of the library: start, taking office, stop
 //	office.go       leadership: what the library says, and what is published
 //	propose.go      Propose and what its outcomes mean
+//	tell.go         followers learn at once what is committed
 //	evidence.go     a leader whose process is gone is replaced at once
 //	status.go       Status, TakeSnapshot
 //	bootstrap.go    a new log's first entry; whose store this is

@@ -71,6 +71,10 @@ func Trailing(cfg Config, entries uint64) Config {
 	return cfg
 }
 
+// Untold has the library tell followers nothing of commits unless there is
+// another entry.
+func Untold(cfg *Config) { cfg.untold = time.Hour }
+
 // Prefill makes a store that has lived: a term, and these entries.
 func Prefill(cfg Config, term uint64, entries []*RaftLog) error {
 	cfg.setDefaults()

@@ -64,7 +64,11 @@ func (s *session) append(ctx context.Context, data []byte) (result, error) {
 				continue
 			}
 			<-s.e.turn
-			return outcome(future, err)
+			res, err := outcome(future, err)
+			if err == nil {
+				s.herald.committed(future.Index(), res.term)
+			}
+			return res, err
 		case <-dead:
 			return result{}, fmt.Errorf("%w: %w", ErrUnknownOutcome, s.e.fail.get())
 		case <-ctx.Done():

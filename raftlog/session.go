@@ -25,6 +25,7 @@ type session struct {
 	fsm     *fsm
 	streams *streams
 	trans   *transport
+	herald  *herald
 	detect  *detector     // nil where failures are found by timeout only
 	wake    chan struct{} // size 1: something about leadership may have changed
 }
@@ -58,6 +59,8 @@ func (e *Engine) runSession(ctx context.Context) error {
 	s := &session{e: e, fsm: newFSM(e.cfg.StateMachine, e.fail), wake: make(chan struct{}, 1)}
 	s.streams = newStreams(&e.cfg, e.pins)
 	s.trans = newTransport(s.streams, rpcTimeout, e.log, &e.acks)
+	s.herald = newHerald(&e.cfg, s.trans, &e.acks)
+	s.trans.acked = s.herald.acked
 	if e.cfg.FastFailureDetection {
 		s.detect = newDetector(&e.cfg, e.log)
 		s.detect.sight, s.detect.elect = s.sight, s.elect
@@ -74,6 +77,9 @@ func (e *Engine) runSession(ctx context.Context) error {
 	ended := make(chan struct{})
 	background.Go(s.trans.forward)
 	background.Go(func() { s.hear(notify, ended) })
+	for _, peer := range s.herald.peers() {
+		background.Go(func() { s.herald.run(peer, ended) })
+	}
 	watchCtx, stopWatch := context.WithCancel(ctx)
 	watcher.Go(func() { s.watch(watchCtx) })
 	if s.detect != nil {

@@ -30,6 +30,7 @@ type transport struct {
 	closed  chan struct{}
 	once    sync.Once
 	acks    *acks
+	acked   func(raft.ServerID)       // told after each note of an ack; nil for nobody
 	raft    atomic.Pointer[raft.Raft] // set once there is one
 }
 
@@ -107,6 +108,9 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, r
 		}
 	}
 	t.acks.note(id, req.Term, index, sent, last)
+	if t.acked != nil && index > 0 {
+		t.acked(id)
+	}
 	return nil
 }
 
