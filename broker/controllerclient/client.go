@@ -157,8 +157,11 @@ func (c *Client) Do(ctx context.Context, req kmsg.Request) (kmsg.Response, error
 			continue
 		}
 		c.nextTurn(leader)
-		waitFor(ctx, changed, pause)
-		pause = min(2*pause, maxPause)
+		if waitFor(ctx, changed, pause) {
+			pause = firstPause // a new leader is not in office at once, but soon
+		} else {
+			pause = min(2*pause, maxPause)
+		}
 	}
 }
 
@@ -170,15 +173,18 @@ func (c *Client) gaveUp(req kmsg.Request, ctx context.Context, err error) error 
 	return fmt.Errorf("%s to the controller: %w: %w", name, ctx.Err(), err)
 }
 
-// waitFor returns after d, at the closing of changed, or when ctx ends.
-func waitFor(ctx context.Context, changed <-chan struct{}, d time.Duration) {
+// waitFor returns after d, at the closing of changed, or when ctx ends; true for
+// the second.
+func waitFor(ctx context.Context, changed <-chan struct{}, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-changed:
+		return true
 	case <-ctx.Done():
 	}
+	return false
 }
 
 // leader returns whom to ask and a channel that is closed when another should

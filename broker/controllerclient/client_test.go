@@ -260,3 +260,31 @@ func TestBoundsWhatIsUnderWay(t *testing.T) {
 		group.Wait()
 	})
 }
+
+// The pauses have grown while nobody led; the new leader, which is not in office at
+// once, is asked soon again all the same.
+func TestNewLeaderIsAskedSoonAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQuorum(1)
+		q.down[1] = true
+		c := q.client(Config{Leader: q.known})
+		defer c.Close()
+		done := make(chan time.Time, 1)
+		go func() {
+			if _, err := c.Do(t.Context(), kmsg.NewPtrBrokerHeartbeatRequest()); err != nil {
+				t.Error(err)
+			}
+			done <- time.Now()
+		}()
+		time.Sleep(2 * time.Second)
+		q.set(func() { q.leader = 2 })
+		led := time.Now()
+		time.Sleep(firstPause / 2)
+		q.mu.Lock()
+		q.active = 2 // in office
+		q.mu.Unlock()
+		if took := (<-done).Sub(led); took != firstPause {
+			t.Errorf("answered %v after the election", took)
+		}
+	})
+}
