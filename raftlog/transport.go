@@ -1,10 +1,12 @@
 package raftlog
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -21,6 +23,7 @@ import (
 //     follower's fsync, so the leader's lease must outlast that.
 //   - Raft's RPCs come out of a channel of our own, in which we can put some
 //     ourselves: a lone voter hands itself a TimeoutNow and leads at once.
+//   - A vote is asked for again over a fresh connection where the kept one had ended.
 //   - What a peer sends is screened for what the library would panic on.
 //   - What a peer has acknowledged, and when, is noted: the library tells nobody.
 type transport struct {
@@ -34,11 +37,14 @@ type transport struct {
 	raft    atomic.Pointer[raft.Raft] // set once there is one
 }
 
+// maxPool is how many idle connections to a peer are kept.
+const maxPool = 3
+
 func newTransport(s *streams, timeout time.Duration, log zerolog.Logger, acks *acks) *transport {
 	return &transport{
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 			Stream:  s,
-			MaxPool: 3,
+			MaxPool: maxPool,
 			// The pipeline can deadlock with one follower, for good (#612), and
 			// gains nothing where round trips are short (#541).
 			MaxRPCsInFlight: 1,
@@ -112,6 +118,29 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, r
 		t.acked(id)
 	}
 	return nil
+}
+
+// RequestVote asks again where a kept connection turns out to be of an earlier life
+// of the peer: the library would do so after an election timeout.
+func (t *transport) RequestVote(id raft.ServerID, target raft.ServerAddress, req *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
+	return overFresh(func() error { return t.NetworkTransport.RequestVote(id, target, req, resp) })
+}
+
+// RequestPreVote does likewise.
+func (t *transport) RequestPreVote(id raft.ServerID, target raft.ServerAddress, req *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
+	return overFresh(func() error { return t.NetworkTransport.RequestPreVote(id, target, req, resp) })
+}
+
+// overFresh makes a call, once more for each kept connection that may have ended.
+// The call must do no harm if it is made twice.
+func overFresh(call func() error) error {
+	for range maxPool {
+		err := call()
+		if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
+			return err
+		}
+	}
+	return call()
 }
 
 // InstallSnapshot acknowledges everything that is in the snapshot.

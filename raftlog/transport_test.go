@@ -174,3 +174,35 @@ func TestCloseEndsHandlers(t *testing.T) {
 		t.Errorf("dial from a closed node: %v", err)
 	}
 }
+
+// TestVoteOverFreshConnection: the peer has been restarted, and what was kept of its
+// earlier life has ended.
+func TestVoteOverFreshConnection(t *testing.T) {
+	caller, server := pair(t)
+	ask := func() error {
+		answered := make(chan error, 1)
+		go func() {
+			var resp raft.RequestVoteResponse
+			answered <- caller.RequestVote("2", "2", &raft.RequestVoteRequest{RPCHeader: header("1"), Term: 9}, &resp)
+		}()
+		for {
+			select {
+			case rpc := <-server.Consumer():
+				rpc.Respond(&raft.RequestVoteResponse{Term: 9, Granted: true}, nil)
+			case err := <-answered:
+				return err
+			}
+		}
+	}
+	if err := ask(); err != nil {
+		t.Fatal(err)
+	}
+	server.streams.mu.Lock()
+	for c := range server.streams.conns {
+		_ = c.Conn.Close()
+	}
+	server.streams.mu.Unlock()
+	if err := ask(); err != nil {
+		t.Error(err)
+	}
+}
