@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -230,7 +231,9 @@ func TestCommittedIsNotCut(t *testing.T) {
 		p.DivergingEpoch.Epoch, p.DivergingEpoch.EndOffset = 4, 1
 	}))
 	w.rounds(2)
-	if err := w.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "two histories") {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := w.Run(ctx); err == nil || !strings.Contains(err.Error(), "two histories") {
 		t.Errorf("%v", err)
 	}
 	if w.log.LEO() != 2 {
