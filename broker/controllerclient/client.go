@@ -323,6 +323,8 @@ func notController(resp kmsg.Response) bool {
 		code = r.ErrorCode
 	case *kmsg.AllocateProducerIDsResponse:
 		code = r.ErrorCode
+	case *kmsg.AlterPartitionResponse:
+		code = r.ErrorCode
 	case *kmsg.ControllerRegistrationResponse:
 		code = r.ErrorCode
 	}

@@ -288,3 +288,24 @@ func TestNewLeaderIsAskedSoonAgain(t *testing.T) {
 		}
 	})
 }
+
+// TestNotController: whatever a broker asks the controller for, the answer of a
+// node that does not lead is known as such, and asked for again elsewhere.
+func TestNotController(t *testing.T) {
+	code := int16(protocol.ErrNotController)
+	for _, resp := range []kmsg.Response{
+		&kmsg.EnvelopeResponse{ErrorCode: code},
+		&kmsg.BrokerRegistrationResponse{ErrorCode: code},
+		&kmsg.BrokerHeartbeatResponse{ErrorCode: code},
+		&kmsg.AllocateProducerIDsResponse{ErrorCode: code},
+		&kmsg.ControllerRegistrationResponse{ErrorCode: code},
+		&kmsg.AlterPartitionResponse{ErrorCode: code},
+	} {
+		if !notController(resp) {
+			t.Errorf("%T is taken for the controller's", resp)
+		}
+	}
+	if notController(&kmsg.AlterPartitionResponse{}) {
+		t.Error("an answer without an error is not taken for the controller's")
+	}
+}
