@@ -30,7 +30,8 @@ func start(t *testing.T, controllers, brokers []harness.Kind, settings ...string
 	t.Helper()
 	settings = append([]string{
 		"auto.create.topics.enable=false",
-		"offsets.topic.replication.factor=1",
+		// Groups must outlive any one broker.
+		fmt.Sprintf("offsets.topic.replication.factor=%d", min(len(brokers), 3)),
 		"group.initial.rebalance.delay.ms=0",
 	}, settings...)
 	w := &world{t: t, Cluster: harness.StartSplit(t, controllers, brokers, settings...)}
