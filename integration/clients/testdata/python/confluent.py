@@ -75,6 +75,7 @@ def member(address, group, topic, *settings):
         # its members came back after their session of 45 s only, each with an assignment of its own.
         "metadata.recovery.strategy": "none",
         "reconnect.backoff.max.ms": 500,
+        "socket.timeout.ms": 10000,
     }
     if "assignor" in settings:
         config["partition.assignment.strategy"] = settings["assignor"]
