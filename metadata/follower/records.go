@@ -1,7 +1,6 @@
 package follower
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/klamm/klamm/protocol/batch"
@@ -10,22 +9,11 @@ import (
 // whole cuts off a batch that the answer had no room for, and checks that the
 // others are whole and continue at offset.
 func whole(records []byte, offset int64) ([]byte, error) {
-	rest := records
-	for len(rest) > 0 {
-		b, tail, err := batch.Next(rest)
-		if errors.Is(err, batch.ErrIncomplete) {
-			break
-		}
-		if err == nil {
-			err = b.CheckCRC()
-		}
-		if err != nil {
-			return nil, err
-		}
+	return batch.Whole(records, func(b batch.Batch) error {
 		if b.BaseOffset() != offset || b.NextOffset() <= offset {
-			return nil, fmt.Errorf("it has a batch of offsets %d to %d, want one at %d", b.BaseOffset(), b.LastOffset(), offset)
+			return fmt.Errorf("it has a batch of offsets %d to %d, want one at %d", b.BaseOffset(), b.LastOffset(), offset)
 		}
-		rest, offset = tail, b.NextOffset()
-	}
-	return records[:len(records)-len(rest)], nil
+		offset = b.NextOffset()
+		return nil
+	})
 }

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/klamm/klamm/protocol"
@@ -76,4 +77,27 @@ func (b Batch) CheckCRC() error {
 		return ErrCRC
 	}
 	return nil
+}
+
+// Whole cuts off the batch that a Fetch answer had no room for, and checks the
+// CRC of those before it; check, which may be nil, sees each of them after that.
+func Whole(records []byte, check func(Batch) error) ([]byte, error) {
+	rest := records
+	for len(rest) > 0 {
+		b, tail, err := Next(rest)
+		if errors.Is(err, ErrIncomplete) {
+			break
+		}
+		if err == nil {
+			err = b.CheckCRC()
+		}
+		if err == nil && check != nil {
+			err = check(b)
+		}
+		if err != nil {
+			return nil, err
+		}
+		rest = tail
+	}
+	return records[:len(records)-len(rest)], nil
 }

@@ -39,32 +39,13 @@ func (f *fetcher) takePartition(w want, p *kmsg.FetchResponseTopicPartition) err
 	case p.DivergingEpoch.EndOffset >= 0:
 		f.done(w, w.partition.Truncate(w.at, protocol.LeaderEpoch(p.DivergingEpoch.Epoch), p.DivergingEpoch.EndOffset))
 	default:
-		records, err := whole(p.RecordBatches)
+		records, err := batch.Whole(p.RecordBatches, nil)
 		if err == nil {
 			err = w.partition.AppendAsFollower(w.at, records, p.HighWatermark, p.LogStartOffset)
 		}
 		f.done(w, err)
 	}
 	return nil
-}
-
-// whole cuts off a batch that the answer had no room for, and checks the others.
-func whole(records []byte) ([]byte, error) {
-	rest := records
-	for len(rest) > 0 {
-		b, tail, err := batch.Next(rest)
-		if errors.Is(err, batch.ErrIncomplete) {
-			break
-		}
-		if err == nil {
-			err = b.CheckCRC()
-		}
-		if err != nil {
-			return nil, err
-		}
-		rest = tail
-	}
-	return records[:len(records)-len(rest)], nil
 }
 
 // done takes note of what became of an answer in the replica. A replica that has
