@@ -134,3 +134,24 @@ func ReadObserverEpoch(dir string) (protocol.ControllerEpoch, error) {
 	qs, _, err := readQuorumState(dir)
 	return qs.LeaderEpoch, err
 }
+
+// Election is what quorum-state tells, klamm's or Apache Kafka's.
+type Election struct {
+	Leader protocol.NodeID // NoNode where unknown
+	Epoch  protocol.ControllerEpoch
+	Voted  protocol.NodeID   // in Epoch; klamm keeps its votes in its own store
+	Voters []protocol.NodeID // nil in a dynamic quorum, whose voters are in the log
+}
+
+// ReadElection reads quorum-state; ok is false where there is none.
+func ReadElection(dir string) (e Election, ok bool, err error) {
+	qs, ok, err := readQuorumState(dir)
+	if err != nil || !ok {
+		return Election{Leader: protocol.NoNode, Voted: protocol.NoNode}, false, err
+	}
+	e = Election{Leader: qs.LeaderID, Epoch: qs.LeaderEpoch, Voted: qs.VotedID}
+	for _, v := range qs.CurrentVoters {
+		e.Voters = append(e.Voters, v.ID)
+	}
+	return e, true, nil
+}

@@ -129,6 +129,9 @@ func OpenDir(fsys vfs.FS, path string, now time.Time) (*Dir, error) {
 	return d, nil
 }
 
+// Held tells whether a process holds a log directory of the operating system's.
+func Held(path string) (bool, error) { return vfs.Locked(filepath.Join(path, lockFile)) }
+
 func (d *Dir) read(now time.Time) (err error) {
 	if d.meta, err = ReadMetaProperties(d.fs, d.path); err != nil {
 		return err

@@ -5,6 +5,7 @@
 //	klamm storage format|info|random-uuid   directories and ids, and more of Kafka's storage tool
 //	klamm metadata dump|show|diff|history|explain|digest
 //	                                        what a metadata log or snapshot holds
+//	klamm quorum status                     who leads, who votes, how far everybody is
 //	klamm log dump FILE|DIR                 what a partition's files hold
 //	klamm version
 //
@@ -76,7 +77,7 @@ func newRootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(newServerCommand(), newStorageCommand(), newMetadataCommand(), newLogCommand(), newVersionCommand())
+	root.AddCommand(newServerCommand(), newStorageCommand(), newMetadataCommand(), newQuorumCommand(), newLogCommand(), newVersionCommand())
 	return root
 }
 

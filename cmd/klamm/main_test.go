@@ -71,6 +71,13 @@ func TestExitCodes(t *testing.T) {
 		{"metadata explain /tmp orders", 2, "no partition such as"},
 		{"metadata explain ../../metadata/record/testdata/kafka orders-0", 0, "orders-0 is offline|must return: 1"},
 		{"metadata digest --at 163 ../../metadata/record/testdata/kafka", 0, "offset 163 epoch 1 digest "},
+		{"quorum status", 2, "--bootstrap-server, --bootstrap-controller or one directory"},
+		{"quorum status --bootstrap-server localhost:1 /tmp", 2, "--bootstrap-server, --bootstrap-controller or one directory"},
+		{"quorum status --bootstrap-server localhost", 2, "HOST:PORT"},
+		{"quorum status --bootstrap-server localhost:1 --bootstrap-controller localhost:1", 2, "one of"},
+		{"quorum status --bootstrap-server localhost:1 --timeout 1ms", 1, "no answer after 1ms"},
+		{"quorum status ../../metadata/record/testdata/kafka", 0, "epoch 1: leader unknown|log: offsets 0 to "},
+		{"quorum status --json ../../metadata/record/testdata/kafka", 0, `"raft": null`},
 		{"metadata diff ../../metadata/record/testdata/kafka@34 ../../metadata/record/testdata/kafka@40", 0, "--- offset 34|+++ offset 40|+/configs/topics/orders/cleanup.policy: compact"},
 	} {
 		code, out, errs := klamm(strings.Fields(test.args)...)

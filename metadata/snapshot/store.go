@@ -84,6 +84,17 @@ func (s *Store) sidecars() ([]*sidecar, error) {
 	return all, nil
 }
 
+// Newest is the newest snapshot that Raft has in a directory, and the checkpoint
+// that it is; ok is false where there is none. It changes nothing.
+func Newest(fsys vfs.FS, dir string) (meta raftlog.SnapshotMeta, id ID, ok bool, err error) {
+	sidecars, err := (&Store{fs: fsys, dir: dir}).sidecars()
+	if err != nil || len(sidecars) == 0 {
+		return meta, id, false, err
+	}
+	id, _ = ParseFileName(sidecars[0].Checkpoint) // decodeSidecar has checked it
+	return sidecars[0].meta(), id, true, nil
+}
+
 // Open returns a snapshot as a stream that Restore and a peer's Sink take. The
 // checkpoint has been verified from end to end before the first byte is read:
 // Raft tries an older one where Open fails, but not where reading does.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -125,3 +126,21 @@ func (f osFile) Sync() error {
 }
 
 func (f osFile) OS() *os.File { return f.File }
+
+// Locked tells whether somebody holds the lock of a file of the operating
+// system's, Kafka's Java too. It takes none and makes no file.
+func Locked(path string) (bool, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	lock := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart}
+	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &lock); err != nil {
+		return false, fmt.Errorf("look at the lock of %s: %w", path, err)
+	}
+	return lock.Type != unix.F_UNLCK, nil
+}
