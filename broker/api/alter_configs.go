@@ -129,7 +129,10 @@ func (a *Admin) forwardRest(req *server.Request, rest kmsg.Request, n int, reass
 	})
 	return server.Answer{Wait: func(ctx context.Context) server.Answer {
 		done := answer.Wait(ctx)
-		return server.Answer{Response: reassemble(done.Response, 0, nil)}
+		if done.Response != nil { // else the connection ends
+			done.Response = reassemble(done.Response, 0, nil)
+		}
+		return done
 	}}
 }
 

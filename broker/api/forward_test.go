@@ -168,18 +168,29 @@ func TestTopicChangesAreAwaited(t *testing.T) {
 func TestForwardingEndsWithTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &Admin{Image: imageFunc(metadata.Empty()), Log: zerolog.Nop(), Forward: &controller{takes: time.Hour}}
-		body := createTopicsRequest(3000, "a")
-		answer := a.createTopics(t.Context(), &server.Request{
-			Key: body.Key(), Version: body.GetVersion(), Body: body, Received: time.Now(),
-			Conn: &server.Conn{Listener: "PLAINTEXT", Principal: server.Anonymous, RemoteAddr: &net.TCPAddr{}},
-		})
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(time.Second, cancel)
-		for answer.Wait != nil {
-			answer = answer.Wait(ctx)
-		}
-		if answer.Close == nil || answer.Response != nil {
-			t.Errorf("answer is %+v, want the end of the connection", answer)
+		ofTopic := kmsg.NewIncrementalAlterConfigsRequestResource()
+		ofTopic.ResourceType, ofTopic.ResourceName = kmsg.ConfigResourceTypeTopic, "a"
+		configs := kmsg.NewPtrIncrementalAlterConfigsRequest()
+		configs.Resources = append(configs.Resources, ofTopic)
+		for _, test := range []struct {
+			handler func(context.Context, *server.Request) server.Answer
+			body    kmsg.Request
+		}{
+			{a.createTopics, createTopicsRequest(3000, "a")},
+			{a.incrementalAlterConfigs, configs},
+		} {
+			answer := test.handler(t.Context(), &server.Request{
+				Key: test.body.Key(), Version: test.body.GetVersion(), Body: test.body, Received: time.Now(),
+				Conn: &server.Conn{Listener: "PLAINTEXT", Principal: server.Anonymous, RemoteAddr: &net.TCPAddr{}},
+			})
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(time.Second, cancel)
+			for answer.Wait != nil {
+				answer = answer.Wait(ctx)
+			}
+			if answer.Close == nil || answer.Response != nil {
+				t.Errorf("%s: answer is %+v, want the end of the connection", kmsg.NameForKey(test.body.Key()), answer)
+			}
 		}
 	})
 }
