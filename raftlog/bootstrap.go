@@ -48,11 +48,19 @@ func begin(cfg *Config, logs *logStore, stable *stableStore, snaps *snapshotStor
 		return err
 	}
 	if last == 0 && (len(metas) == 0 || metas[0].Index == membershipIndex) {
+		if !cfg.initial() {
+			return wait(cfg, logs, stable, qs)
+		}
 		term, _ := stable.current()
 		term = max(term, 1, uint64(cfg.SeedEpoch))
 		inherited, err := inherit(cfg, snaps)
 		if err != nil {
 			return err
+		}
+		if !inherited {
+			if err := refuseStrange(cfg, logs); err != nil {
+				return err
+			}
 		}
 		if inherited {
 			// A lone voter has only ever voted for itself.
@@ -63,17 +71,83 @@ func begin(cfg *Config, logs *logStore, stable *stableStore, snaps *snapshotStor
 		}
 		return makeLog(cfg, logs, stable, term)
 	}
-	owner, err := logs.db.Get([]byte(keyIdentity))
-	switch {
-	case err != nil && err.Error() == errNotFound.Error():
-		return errors.New("there are snapshots of a Raft log, but " + boltFile + " is gone or new: its votes are lost")
+	switch owned, err := isOwn(cfg, logs); {
 	case err != nil:
-		return fmt.Errorf("raft store: read its owner: %w", err)
-	case string(owner) != cfg.identity():
-		return fmt.Errorf("%s is of %s, but this is %s", boltFile, owner, cfg.identity())
+		return err
+	case !owned:
+		return errors.New("there are snapshots of a Raft log, but " + boltFile + " is gone or new: its votes are lost")
 	}
 	term, _ := stable.current()
 	return notBehind(qs, term)
+}
+
+// isOwn tells whether a store has an owner, and refuses one that is not this node.
+func isOwn(cfg *Config, logs *logStore) (bool, error) {
+	owner, err := logs.db.Get([]byte(keyIdentity))
+	switch {
+	case err != nil && err.Error() == errNotFound.Error():
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("raft store: read its owner: %w", err)
+	case string(owner) != cfg.identity():
+		return false, fmt.Errorf("%s is of %s, but this is %s", boltFile, owner, cfg.identity())
+	}
+	return true, nil
+}
+
+// wait prepares the store of a node that is no voter yet: it has no log before a
+// leader sends one.
+func wait(cfg *Config, logs *logStore, stable *stableStore, qs quorumState) error {
+	owned, err := isOwn(cfg, logs)
+	if err != nil {
+		return err
+	}
+	term, _ := stable.current()
+	if err := notBehind(qs, term); err != nil || owned {
+		return err
+	}
+	if marked, err := isMarked(cfg.Dir); err != nil || marked {
+		return errors.Join(err, errLostStore)
+	}
+	return own(cfg, logs)
+}
+
+func own(cfg *Config, logs *logStore) error {
+	return logs.write("set the owner", func() error {
+		return logs.db.Set([]byte(keyIdentity), []byte(cfg.identity()))
+	})
+}
+
+// refuseStrange refuses to begin a log of several voters where there was one:
+// of this node, or of Kafka's Raft, whose votes are not known here.
+func refuseStrange(cfg *Config, logs *logStore) error {
+	if cfg.static() {
+		return nil
+	}
+	owned, err := isOwn(cfg, logs)
+	if err != nil || owned {
+		return err
+	}
+	if marked, err := isMarked(cfg.Dir); err != nil || marked {
+		return errors.Join(err, errLostStore)
+	}
+	if cfg.Inherited == nil || len(cfg.Voters) == 1 {
+		return nil
+	}
+	state, err := cfg.Inherited()
+	if err != nil || state == nil {
+		return err
+	}
+	state.Release()
+	return errors.New("there is a metadata log of several voters, but no " + boltFile + ": the votes of Apache Kafka's controllers can not be taken over")
+}
+
+func isMarked(dir string) (bool, error) {
+	_, err := os.Stat(filepath.Join(dir, markFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // membershipIndex is that of a log's first entry.
@@ -91,7 +165,7 @@ func inherit(cfg *Config, snaps *snapshotStore) (ok bool, err error) {
 		return false, err
 	}
 	defer state.Release()
-	if _, err := os.Stat(filepath.Join(cfg.Dir, markFile)); !errors.Is(err, fs.ErrNotExist) {
+	if marked, err := isMarked(cfg.Dir); err != nil || marked {
 		return false, errors.Join(err, fmt.Errorf("%s is gone, and with it votes and what the metadata log beside it may lack: "+
 			"restore both from a copy, or remove %s too, to go on with what that log has", boltFile, markFile))
 	}
@@ -144,9 +218,7 @@ func notBehind(qs quorumState, term uint64) error {
 }
 
 func makeLog(cfg *Config, logs *logStore, stable *stableStore, term uint64) error {
-	if err := logs.write("set the owner", func() error {
-		return logs.db.Set([]byte(keyIdentity), []byte(cfg.identity()))
-	}); err != nil {
+	if err := own(cfg, logs); err != nil {
 		return err
 	}
 	if err := stable.setTerm(term); err != nil {

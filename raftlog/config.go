@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -29,9 +30,15 @@ type Config struct {
 	NodeID      protocol.NodeID
 	DirectoryID protocol.UUID
 	ClusterID   string
-	// Voters are the controllers, this node among them (controller.quorum.voters).
-	// A dynamic quorum has this node alone.
+	// Voters are the controllers: those of a static quorum, this node among them
+	// (controller.quorum.voters), or those that a dynamic one begins with (the
+	// directory was formatted with them). Without this node among them it waits, as
+	// an observer, for a leader that takes it in.
 	Voters []Voter
+	// LogVoters gives the voters that the metadata log has as of now, none as long as
+	// the quorum is static. Raft's membership is led to follow them. It is called
+	// often, by many; nil is a static quorum for good.
+	LogVoters func() []Voter
 
 	// ElectionTimeout is how long a candidate waits for votes
 	// (controller.quorum.election.timeout.ms, 1 s).
@@ -132,33 +139,46 @@ func (c *Config) validate() error {
 		if v.Endpoint == "" && v.ID != c.NodeID {
 			return fmt.Errorf("raftlog: voter %d has no endpoint", v.ID)
 		}
-		if v.DirectoryID != protocol.ZeroUUID && len(c.Voters) > 1 {
-			return errors.New("raftlog: a dynamic quorum has one voter in this version")
+		if (v.DirectoryID == protocol.ZeroUUID) != c.static() {
+			return errors.New("raftlog: either all voters have directory ids or none has")
 		}
 		if v.DirectoryID != protocol.ZeroUUID && v.ID == c.NodeID && v.DirectoryID != c.DirectoryID {
 			return fmt.Errorf("raftlog: voter %d has directory %s, and this is %s: the metadata log belongs to another directory", v.ID, v.DirectoryID, c.DirectoryID)
 		}
 	}
-	if !seen[c.NodeID] {
+	if c.static() && !seen[c.NodeID] {
 		return fmt.Errorf("raftlog: node %d is not among the voters", c.NodeID)
 	}
+	if len(c.Voters) == 0 && c.LogVoters == nil {
+		return errors.New("raftlog: there are no voters")
+	}
 	return nil
+}
+
+// static tells whether the quorum begins as a static one.
+func (c *Config) static() bool {
+	return len(c.Voters) > 0 && c.Voters[0].DirectoryID == protocol.ZeroUUID
+}
+
+// initial tells whether this node is a voter from the beginning.
+func (c *Config) initial() bool {
+	return slices.ContainsFunc(c.Voters, func(v Voter) bool { return v.ID == c.NodeID })
 }
 
 // membership is the quorum as Raft's configuration.
 func (c *Config) membership() raft.Configuration {
 	var out raft.Configuration
 	for _, v := range c.Voters {
-		id := serverID(v.ID)
+		id := v.peer().server()
 		out.Servers = append(out.Servers, raft.Server{Suffrage: raft.Voter, ID: id, Address: raft.ServerAddress(id)})
 	}
 	return out
 }
 
 // library is the configuration of hashicorp/raft.
-func (c *Config) library(notify chan<- bool) *raft.Config {
+func (c *Config) library(own raft.ServerID, notify chan<- bool) *raft.Config {
 	out := raft.DefaultConfig()
-	out.LocalID = serverID(c.NodeID)
+	out.LocalID = own
 	out.ElectionTimeout = c.ElectionTimeout
 	out.HeartbeatTimeout = min(c.FetchTimeout/2, c.ElectionTimeout)
 	out.LeaderLeaseTimeout = out.HeartbeatTimeout

@@ -17,6 +17,9 @@
 //	config.go       Config, and the library's configuration made from it
 //	engine.go       Engine: Open, Run, Accept
 //	session.go      one life of the library: start, taking office, stop
+//	identity.go     under which id a node is a server
+//	voters.go       who votes, and where they listen; members.go: Raft's membership
+//	                follows the voters of a dynamic quorum
 //	office.go       leadership: what the library says, and what is published
 //	propose.go      Propose and what its outcomes mean
 //	tell.go         followers learn at once what is committed
@@ -44,12 +47,19 @@
 //	fsm.go        the state machine as a raft.BatchingFSM
 //	hclog.go      the library's log, a level lower
 //
-// A server's id and its address are both the node id: the library checks no
+// A server's id and its address are both the node id, in a dynamic quorum with the
+// directory id: the library checks no
 // target and knows only addresses, so a blank disk behind an old voter's
 // address would vote in its name. Here each connection says by its preface who
 // calls and who is meant, with the directory ids of both, and either side
-// refuses a mismatch with the reason in both logs. A voter's first directory id
-// is pinned in raft.db.
+// refuses a mismatch with the reason in both logs. In a static quorum a voter's
+// first directory id is pinned in raft.db.
+//
+// # Voters that come and go
+//
+// Who votes in a dynamic quorum the metadata log says, in Voters records (KIP-853);
+// Raft's own membership follows it, led by the leader (members.go). A node that is no
+// member runs the library too, without a log and without a vote, and waits to be fed.
 //
 // There is no cache of entries above Bolt: with entries of up to 1 MiB one of
 // useful length would hold hundreds of MiB, and Bolt's pages are mapped anyway.

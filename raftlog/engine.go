@@ -5,10 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 
+	"github.com/hashicorp/raft"
 	"github.com/rs/zerolog"
+
+	"github.com/klamm/klamm/protocol"
 )
 
 // Engine is a Log over hashicorp/raft.
@@ -20,11 +24,16 @@ type Engine struct {
 	stable *stableStore
 	snaps  *snapshotStore
 	pins   *pins
+	voters *voters
+	own    raft.ServerID // under which this node is a member, if it is one
 	office *office
 	acks   acks
 
 	turn    chan struct{} // size 1: whoever put something in has the one entry in flight
 	session atomic.Pointer[session]
+
+	membersMu     sync.Mutex
+	membersChange chan struct{} // closed and replaced when Raft's membership was changed here
 
 	mu    sync.Mutex
 	state int // engineOpen, engineRunning or engineClosed
@@ -64,12 +73,18 @@ func openOver(cfg Config, db database) (*Engine, error) {
 		log:    cfg.Logger,
 		fail:   newFailure(),
 		office: newOffice(),
+		voters: &voters{configured: cfg.Voters, log: cfg.LogVoters},
 		turn:   make(chan struct{}, 1),
+
+		membersChange: make(chan struct{}),
 	}
 	e.logs = newLogStore(db, cfg.StoreTimeout, e.fail)
 	e.snaps = &snapshotStore{store: cfg.Snapshots, fail: e.fail}
 	var err error
 	if e.stable, err = openStableStore(e.logs); err != nil {
+		return nil, err
+	}
+	if e.own, err = openServer(&e.cfg, e.logs); err != nil {
 		return nil, err
 	}
 	if err := bootstrap(&e.cfg, e.logs, e.stable, e.snaps); err != nil {
@@ -78,7 +93,7 @@ func openOver(cfg Config, db database) (*Engine, error) {
 	if err := e.repair(); err != nil {
 		return nil, err
 	}
-	if e.pins, err = openPins(e.logs, cfg.Voters); err != nil {
+	if e.pins, err = openPins(e.logs, slices.Concat(cfg.Voters, e.voters.list())); err != nil {
 		return nil, err
 	}
 	return e, nil
@@ -121,10 +136,15 @@ func (e *Engine) Run(ctx context.Context) error {
 func (e *Engine) sessions(ctx context.Context) error {
 	for {
 		err := e.runSession(ctx)
-		if !errors.Is(err, errSnapshotLoop) {
+		switch {
+		case errors.Is(err, errSnapshotLoop):
+			e.log.Warn().Msg("the same snapshot came again and again, restarting Raft")
+		case errors.Is(err, errTransfer):
+			e.log.Warn().Err(err).Msg("restarting Raft")
+			continue
+		default:
 			return err
 		}
-		e.log.Warn().Msg("the same snapshot came again and again, restarting Raft")
 		if err := e.repair(); err != nil {
 			return err
 		}
@@ -155,3 +175,12 @@ func (e *Engine) Accept(conn net.Conn) {
 
 // Leadership returns the latest state and a channel closed at the next change.
 func (e *Engine) Leadership() (Leadership, <-chan struct{}) { return e.office.current() }
+
+// Told takes what a node that is no member, and follows the log as observers do, has
+// learned of the leader; NoNode where it knows none.
+func (e *Engine) Told(leader protocol.NodeID, epoch protocol.ControllerEpoch) {
+	e.office.tell(leader, epoch)
+}
+
+// HasLeader tells whether Raft itself knows a leader: then its log comes from there.
+func (e *Engine) HasLeader() bool { return e.office.elected().Leader != protocol.NoNode }

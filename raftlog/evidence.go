@@ -70,7 +70,7 @@ func rank(voters []Voter, own, dead protocol.NodeID) int {
 // detector follows up the evidence. Its goroutine is that of run.
 type detector struct {
 	own    protocol.NodeID
-	voters []Voter
+	voters *voters
 	sight  func() sight
 	dial   probe.Dial
 	elect  func()
@@ -85,9 +85,9 @@ type detector struct {
 	acted uint64 // the last term of which evidence was acted upon; run's goroutine's
 }
 
-func newDetector(cfg *Config, log zerolog.Logger) *detector {
+func newDetector(cfg *Config, voters *voters, log zerolog.Logger) *detector {
 	return &detector{
-		own: cfg.NodeID, voters: cfg.Voters, log: log, met: protocol.NoNode, wake: make(chan struct{}, 1),
+		own: cfg.NodeID, voters: voters, log: log, met: protocol.NoNode, wake: make(chan struct{}, 1),
 		dial: func(ctx context.Context, addr string) error {
 			conn, err := cfg.Dial(ctx, addr)
 			if err != nil {
@@ -155,11 +155,8 @@ func (d *detector) hasReached(node protocol.NodeID) bool {
 }
 
 func (d *detector) endpoint(node protocol.NodeID) string {
-	i := slices.IndexFunc(d.voters, func(v Voter) bool { return v.ID == node })
-	if i < 0 {
-		return ""
-	}
-	return d.voters[i].Endpoint
+	addr, _ := d.voters.endpoint(peerID{Node: node})
+	return addr
 }
 
 // reach dials a leader until it has been reached once, some times.
@@ -197,7 +194,7 @@ func (d *detector) pursue(ctx context.Context, s suspicion) {
 	if !gone || !holds {
 		return
 	}
-	if wait := time.Duration(rank(d.voters, d.own, s.leader)) * rankPause; wait > 0 {
+	if wait := time.Duration(rank(d.voters.list(), d.own, s.leader)) * rankPause; wait > 0 {
 		if !probe.Pause(ctx, wait) || !s.holds(d.sight()) {
 			return
 		}

@@ -37,7 +37,7 @@ func detecting(t *testing.T, own protocol.NodeID, do func(w *suspect)) {
 		for id := range protocol.NodeID(5) {
 			cfg.Voters = append(cfg.Voters, Voter{ID: id + 1, Endpoint: fmt.Sprintf("c%d:9093", id+1)})
 		}
-		w := &suspect{detector: newDetector(cfg, zerolog.Nop()), now: sight{leader: 2, term: 7, contact: time.Now()}}
+		w := &suspect{detector: newDetector(cfg, &voters{configured: cfg.Voters}, zerolog.Nop()), now: sight{leader: 2, term: 7, contact: time.Now()}}
 		start := time.Now()
 		w.detector.sight = func() sight {
 			w.mu.Lock()

@@ -30,6 +30,8 @@ type fsm struct {
 	fail    *failure
 	started atomic.Bool // an error must not get back into the library any more
 
+	applying func() // called after each batch; nil for nobody
+
 	applied atomic.Uint64 // last entry that the state machine has
 	looping chan struct{} // closed when the same snapshot comes again and again
 
@@ -73,6 +75,9 @@ func (f *fsm) ApplyBatch(logs []*raft.Log) []any {
 	}
 	f.applied.Store(last)
 	f.restored, f.repeats = 0, 0
+	if f.applying != nil {
+		f.applying()
+	}
 	return answers
 }
 

@@ -10,14 +10,17 @@ import (
 // change many times before anybody looks, and what is published.
 type office struct {
 	mu      sync.Mutex
-	leading bool   // the library's last word
-	word    uint64 // counts its words, so that a fast loss and return is seen
+	leading bool       // the library's last word
+	word    uint64     // counts its words, so that a fast loss and return is seen
+	raft    Leadership // as Raft has it
+	told    Leadership // as others told a node that is no member; no leader for nothing
 	cur     Leadership
 	changed chan struct{} // closed and replaced when cur changes
 }
 
 func newOffice() *office {
-	return &office{cur: Leadership{Leader: protocol.NoNode, Offset: Skipped}, changed: make(chan struct{})}
+	unknown := Leadership{Leader: protocol.NoNode, Offset: Skipped}
+	return &office{cur: unknown, raft: unknown, told: unknown, changed: make(chan struct{})}
 }
 
 // heard takes the library's word. It must not block, since the library waits.
@@ -28,7 +31,8 @@ func (o *office) heard(leading bool) {
 	o.leading = leading
 	o.word++
 	if !leading && o.cur.Leading {
-		o.publishLocked(Leadership{Epoch: o.cur.Epoch, Leader: protocol.NoNode, Offset: Skipped})
+		o.raft = Leadership{Epoch: o.cur.Epoch, Leader: protocol.NoNode, Offset: Skipped}
+		o.publishLocked()
 	}
 }
 
@@ -46,7 +50,8 @@ func (o *office) take(word uint64, l Leadership) bool {
 	if o.word != word {
 		return false
 	}
-	o.publishLocked(l)
+	o.raft = l
+	o.publishLocked()
 	return true
 }
 
@@ -55,17 +60,39 @@ func (o *office) follow(leader protocol.NodeID, epoch protocol.ControllerEpoch) 
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.leading {
-		o.publishLocked(Leadership{Epoch: epoch, Leader: leader, Offset: Skipped})
+		o.raft = Leadership{Epoch: epoch, Leader: leader, Offset: Skipped}
+		o.publishLocked()
 	}
 }
 
-func (o *office) publishLocked(l Leadership) {
+// tell takes what a node that is no member has been told of the leader.
+func (o *office) tell(leader protocol.NodeID, epoch protocol.ControllerEpoch) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.told = Leadership{Epoch: epoch, Leader: leader, Offset: Skipped}
+	o.publishLocked()
+}
+
+// publishLocked publishes what Raft says, or what was told where that is of a later
+// epoch, or where Raft knows no leader.
+func (o *office) publishLocked() {
+	l := o.raft
+	if t := o.told; !l.Leading && (t.Epoch > l.Epoch || t.Epoch == l.Epoch && l.Leader == protocol.NoNode) {
+		l = t
+	}
 	if l == o.cur {
 		return
 	}
 	o.cur = l
 	close(o.changed)
 	o.changed = make(chan struct{})
+}
+
+// elected is what Raft says alone.
+func (o *office) elected() Leadership {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.raft
 }
 
 func (o *office) current() (Leadership, <-chan struct{}) {

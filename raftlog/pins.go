@@ -7,7 +7,7 @@ import (
 	"github.com/klamm/klamm/protocol"
 )
 
-// pins remembers, per voter of a static quorum, the first directory id that
+// pins remembers, per voter whose server id has no directory, the first one that
 // was seen for it, and refuses another one: that is a disk which has lost the
 // votes and entries of the voter whose place it takes.
 type pins struct {

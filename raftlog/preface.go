@@ -14,7 +14,7 @@ import (
 const Preface = "\xcbKLM"
 
 // prefaceVersion is the version of what follows, the hashicorp/raft RPCs included.
-const prefaceVersion = 1
+const prefaceVersion = 2
 
 // maxPrefaceBytes bounds what a stranger can make us read: the fields below
 // with the longest texts.
@@ -43,10 +43,12 @@ func (p peerID) String() string {
 //	cluster id       1 + n
 //	caller           4 + 16  node id, directory id
 //	wanted           4 + 16  whom the caller means to talk to
+//	by directory     1  the caller's server id: 0 = its node id, 1 = that and its directory id
 type hello struct {
-	Cluster string
-	Caller  peerID
-	Want    peerID
+	Cluster     string
+	Caller      peerID
+	Want        peerID
+	ByDirectory bool
 }
 
 // welcome is what the accepting side answers.
@@ -86,7 +88,11 @@ func framed(body []byte) []byte {
 
 func (h hello) encode() []byte {
 	body := append([]byte{byte(len(h.Cluster))}, h.Cluster...)
-	return framed(appendPeer(appendPeer(body, h.Caller), h.Want))
+	body = appendPeer(appendPeer(body, h.Caller), h.Want)
+	if h.ByDirectory {
+		return framed(append(body, 1))
+	}
+	return framed(append(body, 0))
 }
 
 func (w welcome) encode() []byte {
@@ -169,6 +175,7 @@ func readHello(r io.Reader) (hello, error) {
 	h.Cluster = string(c.next(int(c.next(1)[0])))
 	h.Caller = c.peer()
 	h.Want = c.peer()
+	h.ByDirectory = c.next(1)[0] != 0
 	if c.bad || len(c.b) > 0 {
 		return hello{}, errPreface
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hashicorp/raft"
 	"github.com/rs/zerolog"
 
 	"github.com/klamm/klamm/protocol"
@@ -19,12 +20,14 @@ func TestPrefaceIsNoFrame(t *testing.T) {
 	}
 }
 
-// Golden bytes, kept for good: version 1.
+// Golden bytes, kept for good: version 2. Version 1 lacked the last field.
 func TestPrefaceGolden(t *testing.T) {
 	h := hello{
 		Cluster: "abc",
 		Caller:  peerID{1, protocol.UUID{1, 2}},
 		Want:    peerID{2, protocol.UUID{3, 4}},
+
+		ByDirectory: true,
 	}
 	w := welcome{Refused: true, Who: peerID{2, protocol.UUID{3, 4}}, Reason: "no"}
 	for _, tt := range []struct {
@@ -32,9 +35,9 @@ func TestPrefaceGolden(t *testing.T) {
 		got  []byte
 		want string
 	}{
-		{"hello", h.encode(), "cb4b4c4d" + "01" + "002c" + "03616263" +
-			"00000001" + "01020000000000000000000000000000" + "00000002" + "03040000000000000000000000000000"},
-		{"welcome", w.encode(), "cb4b4c4d" + "01" + "0019" + "01" + "00000002" + "03040000000000000000000000000000" + "00026e6f"},
+		{"hello", h.encode(), "cb4b4c4d" + "02" + "002d" + "03616263" +
+			"00000001" + "01020000000000000000000000000000" + "00000002" + "03040000000000000000000000000000" + "01"},
+		{"welcome", w.encode(), "cb4b4c4d" + "02" + "0019" + "01" + "00000002" + "03040000000000000000000000000000" + "00026e6f"},
 	} {
 		if got := hex.EncodeToString(tt.got); got != tt.want {
 			t.Errorf("%s:\n got %s\nwant %s", tt.name, got, tt.want)
@@ -57,18 +60,18 @@ func TestPrefaceMalformed(t *testing.T) {
 	for name, raw := range map[string][]byte{
 		"nothing":   {},
 		"short":     good[:len(good)-1],
-		"too large": {1, 0xff, 0xff},
-		"longer":    append([]byte{1, 0, 45}, append(good[3:], 0)...),
-		"bad field": append([]byte{1, 0, 44, 200}, good[4:]...),
+		"too large": {2, 0xff, 0xff},
+		"longer":    append([]byte{2, 0, 46}, append(good[3:], 0)...),
+		"bad field": append([]byte{2, 0, 45, 200}, good[4:]...),
 	} {
 		if h, err := readHello(bytes.NewReader(raw)); err == nil {
 			t.Errorf("%s: read %+v", name, h)
 		}
 	}
-	other := append([]byte{2}, good[1:]...)
+	other := append([]byte{1}, good[1:]...)
 	var v versionError
-	if _, err := readHello(bytes.NewReader(other)); !errors.As(err, &v) || v != 2 {
-		t.Errorf("version 2: %v", err)
+	if _, err := readHello(bytes.NewReader(other)); !errors.As(err, &v) || v != 1 {
+		t.Errorf("version 1: %v", err)
 	}
 }
 
@@ -109,8 +112,8 @@ func newSide(t *testing.T, node protocol.NodeID, dir protocol.UUID, cluster stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.streams = newStreams(&cfg, pins)
-	s.endpoints = map[protocol.NodeID]string{1: ln.Addr().String(), 2: ln.Addr().String()}
+	known := &voters{configured: []Voter{{ID: 1, Endpoint: ln.Addr().String()}, {ID: 2, Endpoint: ln.Addr().String()}}}
+	s.streams = newStreams(&cfg, serverID(node), known, pins)
 	go func() {
 		for {
 			conn, err := ln.Accept()
@@ -131,6 +134,11 @@ func newSide(t *testing.T, node protocol.NodeID, dir protocol.UUID, cluster stri
 		_ = s.Close()
 	})
 	return s
+}
+
+// listensAt has a node be found where another side listens.
+func (s *side) listensAt(id protocol.NodeID, where *side) {
+	s.voters.configured = append([]Voter{{ID: id, Endpoint: where.ln.Addr().String()}}, s.voters.configured...)
 }
 
 func TestGreeting(t *testing.T) {
@@ -161,7 +169,7 @@ func TestGreeting(t *testing.T) {
 				delete(server.pins.seen, 1)
 			}
 			caller := newSide(t, tt.caller.Node, tt.caller.Directory, tt.cluster, nil)
-			caller.endpoints[tt.target] = server.ln.Addr().String()
+			caller.listensAt(tt.target, server)
 			if tt.pinned != protocol.ZeroUUID {
 				caller.pins.seen[tt.target] = tt.pinned
 			}
@@ -228,10 +236,70 @@ func TestImpostor(t *testing.T) {
 			}()
 			s := newSide(t, 1, protocol.UUID{1}, "c", nil)
 			s.pins.seen[2] = protocol.UUID{2}
-			err := s.introduce(within5(t), here, 2)
+			err := s.introduce(within5(t), here, peerID{Node: 2})
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("introduce: %v, want %q", err, tt.want)
 			}
 		})
+	}
+}
+
+// TestGreetingByDirectory has servers meet whose ids name their directories: a disk
+// that was wiped is another server, and one that nobody has heard of is let in.
+func TestGreetingByDirectory(t *testing.T) {
+	a, b, wiped := protocol.UUID{0xa}, protocol.UUID{0xb}, protocol.UUID{0xc}
+	for _, tt := range []struct {
+		name   string
+		caller peerID
+		plain  bool // the caller's server id is its node id
+		target peerID
+		want   string
+	}{
+		{name: "welcome", caller: peerID{1, a}, target: peerID{2, b}},
+		{name: "unheard of", caller: peerID{9, wiped}, target: peerID{2, b}},
+		{name: "another disk of a voter", caller: peerID{1, wiped}, target: peerID{2, b}},
+		{name: "another disk in a voter's name", caller: peerID{1, wiped}, plain: true, target: peerID{2, b}, want: "may not take a voter's place"},
+		{name: "a wiped target", caller: peerID{1, a}, target: peerID{2, wiped}, want: "may not take a voter's place"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			server := newSide(t, 2, b, "c", nil)
+			server.voters.configured = []Voter{{ID: 1, DirectoryID: a, Endpoint: "x:1"}, {ID: 2, DirectoryID: b, Endpoint: "x:2"}}
+			server.own = peerID{2, b}.server()
+			server.pins.seen[1] = a
+			caller := newSide(t, tt.caller.Node, tt.caller.Directory, "c", nil)
+			caller.voters.configured = []Voter{{ID: 2, DirectoryID: tt.target.Directory, Endpoint: server.ln.Addr().String()}}
+			if !tt.plain {
+				caller.own = tt.caller.server()
+			}
+			go func() {
+				if c, err := server.Accept(); err == nil {
+					_ = c.Close()
+				}
+			}()
+			conn, err := caller.Dial(raft.ServerAddress(tt.target.server()), rpcTimeout)
+			if tt.want == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				_ = conn.Close()
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("dialled: %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestServerIDs(t *testing.T) {
+	for _, p := range []peerID{{0, protocol.ZeroUUID}, {7, protocol.ZeroUUID}, {7, protocol.UUID{1, 2, 0xfb}}} {
+		if got := peerOf(p.server()); got != p {
+			t.Errorf("%s is read back as %s", p.server(), got)
+		}
+	}
+	for _, id := range []raft.ServerID{"", "x", "-1", "1:", "1:x", "1:AAAAAAAAAAAAAAAAAAAAAA", "99999999999"} {
+		if got := peerOf(id); got.Node != protocol.NoNode {
+			t.Errorf("%q is read as %s", id, got)
+		}
 	}
 }

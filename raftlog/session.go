@@ -3,6 +3,7 @@ package raftlog
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,10 +29,15 @@ type session struct {
 	herald  *herald
 	detect  *detector     // nil where failures are found by timeout only
 	wake    chan struct{} // size 1: something about leadership may have changed
+	reshape chan struct{} // size 1: voters or members may have changed
+	unfit   chan error    // size 1: the library can not go on in this session
 }
 
-// elect starts an election at once.
+// elect starts an election at once, where this node has a vote.
 func (s *session) elect() {
+	if member, ok := s.member(s.e.own); !ok || member.Suffrage != raft.Voter {
+		return
+	}
 	s.trans.inject(&raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}})
 }
 
@@ -56,13 +62,14 @@ func (s *session) poke() {
 // runSession starts the library and returns after it has ended: with nil when
 // ctx is done, errSnapshotLoop, or the fatal error.
 func (e *Engine) runSession(ctx context.Context) error {
-	s := &session{e: e, fsm: newFSM(e.cfg.StateMachine, e.fail), wake: make(chan struct{}, 1)}
-	s.streams = newStreams(&e.cfg, e.pins)
+	s := &session{e: e, fsm: newFSM(e.cfg.StateMachine, e.fail), wake: make(chan struct{}, 1), reshape: make(chan struct{}, 1), unfit: make(chan error, 1)}
+	s.fsm.applying = s.pokeShape
+	s.streams = newStreams(&e.cfg, e.own, e.voters, e.pins)
 	s.trans = newTransport(s.streams, rpcTimeout, e.log, &e.acks)
-	s.herald = newHerald(&e.cfg, s.trans, &e.acks)
+	s.herald = newHerald(e.own, s.trans, &e.acks)
 	s.trans.acked = s.herald.acked
 	if e.cfg.FastFailureDetection {
-		s.detect = newDetector(&e.cfg, e.log)
+		s.detect = newDetector(&e.cfg, e.voters, e.log)
 		s.detect.sight, s.detect.elect = s.sight, s.elect
 		s.streams.ended = s.detect.lost
 	}
@@ -77,11 +84,12 @@ func (e *Engine) runSession(ctx context.Context) error {
 	ended := make(chan struct{})
 	background.Go(s.trans.forward)
 	background.Go(func() { s.hear(notify, ended) })
-	for _, peer := range s.herald.peers() {
-		background.Go(func() { s.herald.run(peer, ended) })
+	s.herald.start = func(peer raft.ServerID, wake <-chan struct{}) {
+		background.Go(func() { s.herald.run(peer, wake, ended) })
 	}
 	watchCtx, stopWatch := context.WithCancel(ctx)
 	watcher.Go(func() { s.watch(watchCtx) })
+	watcher.Go(func() { s.shape(watchCtx) })
 	if s.detect != nil {
 		watcher.Go(func() { s.detect.run(watchCtx) })
 	}
@@ -98,6 +106,7 @@ func (e *Engine) runSession(ctx context.Context) error {
 		err = e.fail.get()
 	case <-s.fsm.looping:
 		err = errSnapshotLoop
+	case err = <-s.unfit:
 	}
 
 	stopWatch()
@@ -138,7 +147,7 @@ func (s *session) start(notify chan<- bool) (err error) {
 	}()
 	e.stable.onChange(s.poke)
 	e.logs.start()
-	s.raft, err = raft.NewRaft(e.cfg.library(notify), s.fsm, e.logs, e.stable, e.snaps, s.trans)
+	s.raft, err = raft.NewRaft(e.cfg.library(e.own, notify), s.fsm, e.logs, e.stable, e.snaps, s.trans)
 	if err != nil {
 		return fmt.Errorf("start raft: %w", err)
 	}
@@ -151,9 +160,11 @@ func (s *session) start(notify chan<- bool) (err error) {
 		s.poke()
 		return false
 	}))
-	if err := sameVoters(&e.cfg, s.raft.GetConfiguration().Configuration()); err != nil {
-		s.shutdown()
-		return err
+	if !e.voters.dynamic() && e.cfg.static() {
+		if err := sameVoters(&e.cfg, s.raft.GetConfiguration().Configuration()); err != nil {
+			s.shutdown()
+			return err
+		}
 	}
 	return nil
 }
@@ -197,6 +208,8 @@ func (s *session) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+		s.herald.follow(s.servers())
+		s.pokeShape()
 		leading, word := e.office.listen()
 		switch {
 		case !leading:
@@ -212,11 +225,11 @@ func (s *session) watch(ctx context.Context) {
 		case word != taken && s.takeOffice(ctx, word):
 			taken = word
 		}
-		l, _ := e.office.current()
+		l := e.office.elected()
 		if l.Leader == protocol.NoNode || (l.Leader == written.LeaderID && l.Epoch == written.LeaderEpoch && written.CurrentVoters != nil) {
 			continue
 		}
-		written = newQuorumState(l.Leader, l.Epoch, e.cfg.Voters)
+		written = newQuorumState(l.Leader, l.Epoch, e.voters.list())
 		if err := written.write(e.cfg.Dir); err != nil {
 			e.fail.set(err)
 			return
@@ -231,6 +244,13 @@ func (s *session) watch(ctx context.Context) {
 // leadership once it is applied here: then so is everything before it.
 func (s *session) takeOffice(ctx context.Context, word uint64) bool {
 	e := s.e
+	if !e.cfg.static() && (e.cfg.LogVoters == nil || len(e.cfg.LogVoters()) == 0) {
+		// The first entry says who the voters are unless the log has said so, which
+		// it may have in entries that are not applied yet.
+		if err := s.raft.Barrier(0).Error(); err != nil {
+			return false
+		}
+	}
 	for ctx.Err() == nil {
 		// The term may be newer than the leadership that was heard of, or gone
 		// when the entry is appended. The term in which it was tells.
@@ -258,8 +278,20 @@ func (s *session) takeOffice(ctx context.Context, word uint64) bool {
 
 // alone reports whether this node is the only voter.
 func (s *session) alone() bool {
-	servers := s.raft.GetConfiguration().Configuration().Servers
-	return len(servers) == 1 && servers[0].Suffrage == raft.Voter && servers[0].ID == serverID(s.e.cfg.NodeID)
+	voters := slices.DeleteFunc(slices.Clone(s.servers()), func(m raft.Server) bool { return m.Suffrage != raft.Voter })
+	return len(voters) == 1 && voters[0].ID == s.e.own
+}
+
+// servers are the members of the quorum as this node's log has them last.
+func (s *session) servers() []raft.Server { return s.raft.GetConfiguration().Configuration().Servers }
+
+func (s *session) member(id raft.ServerID) (raft.Server, bool) {
+	servers := s.servers()
+	i := slices.IndexFunc(servers, func(m raft.Server) bool { return m.ID == id })
+	if i < 0 {
+		return raft.Server{}, false
+	}
+	return servers[i], true
 }
 
 // settle waits for the entry in flight, so that its proposer learns its fate,
@@ -282,16 +314,22 @@ func (s *session) resign() {
 	if s.raft.State() != raft.Leader {
 		return
 	}
-	last, term := s.raft.LastIndex(), s.raft.CurrentTerm()
-	for _, srv := range s.raft.GetConfiguration().Configuration().Servers {
-		if srv.ID == serverID(s.e.cfg.NodeID) || srv.Suffrage != raft.Voter || s.e.acks.in(srv.ID, term).index < last {
-			continue
-		}
+	if srv, ok := s.heir(); ok {
 		if err := s.raft.LeadershipTransferToServer(srv.ID, srv.Address).Error(); err != nil {
 			s.e.log.Info().Err(err).Str("to", string(srv.ID)).Msg("could not hand over the leadership")
 		}
-		return
 	}
+}
+
+// heir is a voter that has all of the log.
+func (s *session) heir() (raft.Server, bool) {
+	last, term := s.raft.LastIndex(), s.raft.CurrentTerm()
+	for _, srv := range s.servers() {
+		if srv.ID != s.e.own && srv.Suffrage == raft.Voter && s.e.acks.in(srv.ID, term).index >= last {
+			return srv, true
+		}
+	}
+	return raft.Server{}, false
 }
 
 // shutdown ends the library and its connections; false if it does not end.

@@ -301,7 +301,9 @@ func TestConfig(t *testing.T) {
 		{"no endpoint", func(c *Config) { c.Voters[1].Endpoint = "" }},
 		{"negative", func(c *Config) { c.Voters[1].ID = -1 }},
 		{"no directory id", func(c *Config) { c.DirectoryID = protocol.ZeroUUID }},
-		{"dynamic quorum", func(c *Config) { c.Voters[1].DirectoryID = protocol.UUID{1} }},
+		{"all voters have directory ids or none", func(c *Config) { c.Voters[1].DirectoryID = protocol.UUID{1} }},
+		{"there are no voters", func(c *Config) { c.Voters = nil }},
+		{"", func(c *Config) { c.Voters, c.LogVoters = nil, func() []Voter { return nil } }},
 		{"255", func(c *Config) { c.ClusterID = strings.Repeat("x", 256) }},
 	} {
 		c := good()
@@ -313,7 +315,7 @@ func TestConfig(t *testing.T) {
 	}
 	c := good()
 	c.FetchTimeout, c.ElectionTimeout = 2*time.Second, time.Second
-	lib := c.library(nil)
+	lib := c.library(serverID(c.NodeID), nil)
 	if err := raft.ValidateConfig(lib); err != nil {
 		t.Error(err)
 	}

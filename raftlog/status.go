@@ -22,14 +22,14 @@ func (e *Engine) Status() Status {
 		out.LastIndex, term = s.raft.LastIndex(), s.raft.CurrentTerm()
 	}
 	now := time.Now().UnixMilli()
-	for _, v := range e.cfg.Voters {
+	for _, v := range e.voters.list() {
 		p := Peer{ID: v.ID, DirectoryID: v.DirectoryID, LastFetchMs: -1, CaughtUpMs: -1}
 		switch {
 		case s == nil:
-		case v.ID == e.cfg.NodeID:
+		case v.ID == e.cfg.NodeID && (v.DirectoryID == protocol.ZeroUUID || v.DirectoryID == e.cfg.DirectoryID):
 			p.AckedIndex, p.LastFetchMs, p.CaughtUpMs = out.LastIndex, now, now
 		case l.Leading:
-			a := e.acks.in(serverID(v.ID), term)
+			a := e.acks.in(s.serverOf(v), term)
 			p.AckedIndex, p.LastFetchMs, p.CaughtUpMs = a.index, millis(a.contact), millis(a.caughtUp)
 		}
 		out.Voters = append(out.Voters, p)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strconv"
 	"sync"
 	"time"
 
@@ -18,32 +17,16 @@ import (
 // prefaceTimeout bounds how long an accepted connection may take for its preface.
 const prefaceTimeout = 5 * time.Second
 
-// serverID is a node's id in a static quorum's Raft configuration. Its server
-// address is the same text: where the node is reached is not Raft's business,
-// so that a moved voter is the same voter, and a connection is checked against
-// whom it was meant for (the library itself checks no target).
-func serverID(id protocol.NodeID) raft.ServerID {
-	return raft.ServerID(strconv.FormatInt(int64(id), 10))
-}
-
-// nodeOf is the reverse of serverID; NoNode for anything else.
-func nodeOf(id raft.ServerID) protocol.NodeID {
-	n, err := strconv.ParseInt(string(id), 10, 32)
-	if err != nil {
-		return protocol.NoNode
-	}
-	return protocol.NodeID(n)
-}
-
 // streams is Raft's StreamLayer: connections that a listener hands over, and
 // ones that it dials, each with the preface exchanged.
 type streams struct {
-	self      peerID
-	cluster   string
-	endpoints map[protocol.NodeID]string
-	dial      func(ctx context.Context, endpoint string) (net.Conn, error)
-	pins      *pins
-	log       zerolog.Logger
+	self    peerID
+	own     raft.ServerID
+	cluster string
+	voters  *voters
+	dial    func(ctx context.Context, endpoint string) (net.Conn, error)
+	pins    *pins
+	log     zerolog.Logger
 
 	accepted chan net.Conn // size 0: Accept's caller waits for the library to take it
 	closed   chan struct{}
@@ -87,23 +70,20 @@ func (c *stream) Close() error {
 	return err
 }
 
-func newStreams(cfg *Config, pins *pins) *streams {
-	s := &streams{
-		self:      peerID{Node: cfg.NodeID, Directory: cfg.DirectoryID},
-		cluster:   cfg.ClusterID,
-		endpoints: make(map[protocol.NodeID]string),
-		dial:      cfg.Dial,
-		pins:      pins,
-		log:       cfg.Logger,
-		accepted:  make(chan net.Conn),
-		closed:    make(chan struct{}),
-		conns:     make(map[*stream]struct{}),
-		dials:     make(map[context.Context]context.CancelFunc),
+func newStreams(cfg *Config, own raft.ServerID, voters *voters, pins *pins) *streams {
+	return &streams{
+		self:     peerID{Node: cfg.NodeID, Directory: cfg.DirectoryID},
+		own:      own,
+		cluster:  cfg.ClusterID,
+		voters:   voters,
+		dial:     cfg.Dial,
+		pins:     pins,
+		log:      cfg.Logger,
+		accepted: make(chan net.Conn),
+		closed:   make(chan struct{}),
+		conns:    make(map[*stream]struct{}),
+		dials:    make(map[context.Context]context.CancelFunc),
 	}
-	for _, v := range cfg.Voters {
-		s.endpoints[v.ID] = v.Endpoint
-	}
-	return s
 }
 
 // track registers a connection; false where the streams are closed already.
@@ -180,7 +160,14 @@ func (s *streams) judge(h hello) error {
 	case h.Caller.Node == s.self.Node:
 		return fmt.Errorf("%s calls itself by this node's id", h.Caller)
 	}
-	if _, ok := s.endpoints[h.Caller.Node]; !ok {
+	switch _, known := s.voters.endpoint(peerID{Node: h.Caller.Node}); {
+	case h.Caller.Directory == protocol.ZeroUUID:
+		return fmt.Errorf("%s has no directory id", h.Caller)
+	case h.ByDirectory && s.voters.dynamic():
+		// It is known by its directory, so it can take nobody's place. One that this
+		// node has not heard of must be let in, to be heard of: it may lead.
+		return nil
+	case h.ByDirectory || !known:
 		return fmt.Errorf("%s is not among the voters that %s knows", h.Caller, s.self)
 	}
 	return s.pins.check(h.Caller)
@@ -199,8 +186,8 @@ func (s *streams) Accept() (net.Conn, error) {
 // Dial connects to the node whose server address this is. It tells a process
 // that refuses connections (ECONNREFUSED, wrapped) from one that refuses us.
 func (s *streams) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	id := nodeOf(raft.ServerID(address))
-	endpoint, ok := s.endpoints[id]
+	peer := peerOf(raft.ServerID(address))
+	endpoint, ok := s.voters.endpoint(peer)
 	if !ok {
 		return nil, fmt.Errorf("no endpoint known for Raft server %q", address)
 	}
@@ -221,27 +208,31 @@ func (s *streams) Dial(address raft.ServerAddress, timeout time.Duration) (net.C
 
 	conn, err := s.dial(ctx, endpoint)
 	if err != nil {
-		return nil, fmt.Errorf("dial node %d: %w", id, err)
+		return nil, fmt.Errorf("dial %s: %w", peer, err)
 	}
 	c, ok := s.track(conn, false)
 	if !ok {
 		_ = conn.Close()
 		return nil, net.ErrClosed
 	}
-	if err := s.introduce(ctx, c, id); err != nil {
+	if err := s.introduce(ctx, c, peer); err != nil {
 		_ = c.Close()
-		return nil, fmt.Errorf("node %d at %s: %w", id, endpoint, err)
+		return nil, fmt.Errorf("%s at %s: %w", peer, endpoint, err)
 	}
 	return c, nil
 }
 
 // introduce says hello and reads the answer.
-func (s *streams) introduce(ctx context.Context, conn net.Conn, id protocol.NodeID) error {
+func (s *streams) introduce(ctx context.Context, conn net.Conn, peer peerID) error {
 	deadline, _ := ctx.Deadline()
 	if err := conn.SetDeadline(deadline); err != nil {
 		return err
 	}
-	h := hello{Cluster: s.cluster, Caller: s.self, Want: peerID{Node: id, Directory: s.pins.of(id)}}
+	want := peer
+	if want.Directory == protocol.ZeroUUID {
+		want.Directory = s.pins.of(peer.Node)
+	}
+	h := hello{Cluster: s.cluster, Caller: s.self, Want: want, ByDirectory: peerOf(s.own).Directory != protocol.ZeroUUID}
 	if _, err := conn.Write(h.encode()); err != nil {
 		return fmt.Errorf("send the Raft preface: %w", err)
 	}
@@ -251,11 +242,13 @@ func (s *streams) introduce(ctx context.Context, conn net.Conn, id protocol.Node
 		return err
 	case w.Refused:
 		return errors.New("refused us: " + w.Reason)
-	case w.Who.Node != id:
+	case w.Who.Node != peer.Node, peer.Directory != protocol.ZeroUUID && w.Who.Directory != peer.Directory:
 		return fmt.Errorf("this is %s", w.Who)
 	}
-	if err := s.pins.check(w.Who); err != nil {
-		return err
+	if peer.Directory == protocol.ZeroUUID {
+		if err := s.pins.check(w.Who); err != nil {
+			return err
+		}
 	}
 	return conn.SetDeadline(time.Time{})
 }
@@ -288,7 +281,7 @@ func (s *streams) Close() error {
 func (s *streams) wait() { s.wg.Wait() }
 
 // Addr is this node's server address, which the library puts into its RPCs.
-func (s *streams) Addr() net.Addr { return address(serverID(s.self.Node)) }
+func (s *streams) Addr() net.Addr { return address(s.own) }
 
 type address string
 

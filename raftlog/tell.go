@@ -16,20 +16,30 @@ type herald struct {
 	own   raft.ServerID
 	trans *transport
 	acks  *acks
-	wake  map[raft.ServerID]chan struct{} // size 1: there is something to tell
+	start func(peer raft.ServerID, wake <-chan struct{}) // has run be run
 
 	mu          sync.Mutex
-	index, term uint64 // of the last committed entry of ours
+	wake        map[raft.ServerID]chan struct{} // size 1: there is something to tell
+	index, term uint64                          // of the last committed entry of ours
 }
 
-func newHerald(cfg *Config, trans *transport, acks *acks) *herald {
-	h := &herald{own: serverID(cfg.NodeID), trans: trans, acks: acks, wake: make(map[raft.ServerID]chan struct{})}
-	for _, v := range cfg.Voters {
-		if v.ID != cfg.NodeID {
-			h.wake[serverID(v.ID)] = make(chan struct{}, 1)
+func newHerald(own raft.ServerID, trans *transport, acks *acks) *herald {
+	return &herald{own: own, trans: trans, acks: acks, wake: make(map[raft.ServerID]chan struct{})}
+}
+
+// follow takes note of who is to be told. Who was once stays: it is told nothing
+// as long as it acknowledges nothing.
+func (h *herald) follow(servers []raft.Server) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range servers {
+		if _, ok := h.wake[s.ID]; ok || s.ID == h.own {
+			continue
 		}
+		wake := make(chan struct{}, 1)
+		h.wake[s.ID] = wake
+		h.start(s.ID, wake)
 	}
-	return h
 }
 
 // committed takes note of an entry that this node has appended and that is
@@ -39,26 +49,33 @@ func (h *herald) committed(index, term uint64) {
 	if index > h.index {
 		h.index, h.term = index, term
 	}
-	h.mu.Unlock()
-	for id := range h.wake {
-		h.acked(id)
+	defer h.mu.Unlock()
+	for _, wake := range h.wake {
+		poke(wake)
 	}
 }
 
 // acked says that a peer may have acknowledged more.
 func (h *herald) acked(id raft.ServerID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	poke(h.wake[id]) // nil for a stranger
+}
+
+// poke puts a token into a channel of size 1 that lacks one.
+func poke(wake chan<- struct{}) {
 	select {
-	case h.wake[id] <- struct{}{}: // nil for a stranger
+	case wake <- struct{}{}:
 	default:
 	}
 }
 
 // run tells one peer until ended is closed.
-func (h *herald) run(id raft.ServerID, ended <-chan struct{}) {
+func (h *herald) run(id raft.ServerID, wake, ended <-chan struct{}) {
 	var told uint64
 	for {
 		select {
-		case <-h.wake[id]:
+		case <-wake:
 		case <-ended:
 			return
 		}
@@ -78,13 +95,4 @@ func (h *herald) run(id raft.ServerID, ended <-chan struct{}) {
 			told = index
 		}
 	}
-}
-
-// peers are the nodes that are told.
-func (h *herald) peers() []raft.ServerID {
-	ids := make([]raft.ServerID, 0, len(h.wake))
-	for id := range h.wake {
-		ids = append(ids, id)
-	}
-	return ids
 }

@@ -63,7 +63,11 @@ func (t *transport) forward() {
 	for {
 		select {
 		case rpc := <-t.NetworkTransport.Consumer():
-			if err := screen(rpc.Command); err != nil {
+			err := screen(rpc.Command)
+			if err == nil {
+				err = t.entitled(rpc.Command)
+			}
+			if err != nil {
 				rpc.Respond(nil, err)
 				continue
 			}
@@ -76,6 +80,18 @@ func (t *transport) forward() {
 			return
 		}
 	}
+}
+
+// entitled refuses to vote where this node knows of no members: it is none yet, and
+// the library would vote for anybody.
+func (t *transport) entitled(cmd any) error {
+	switch cmd.(type) {
+	case *raft.RequestVoteRequest, *raft.RequestPreVoteRequest, *raft.TimeoutNowRequest:
+		if r := t.raft.Load(); r != nil && len(r.GetConfiguration().Configuration().Servers) == 0 {
+			return errors.New("this node has no vote yet")
+		}
+	}
+	return nil
 }
 
 // inject hands Raft an RPC of our own making. Its answer goes nowhere.

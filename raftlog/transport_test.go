@@ -16,7 +16,7 @@ import (
 func pair(t *testing.T) (caller, server *transport) {
 	a := newSide(t, 1, protocol.UUID{1}, "c", nil)
 	b := newSide(t, 2, protocol.UUID{2}, "c", nil)
-	a.endpoints[2] = b.ln.Addr().String()
+	a.listensAt(2, b)
 	caller = newTransport(a.streams, rpcTimeout, zerolog.Nop(), &acks{})
 	server = newTransport(b.streams, rpcTimeout, zerolog.Nop(), &acks{})
 	go server.forward()

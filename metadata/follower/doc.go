@@ -1,5 +1,6 @@
-// Package follower keeps a copy of the metadata log on a node that has no vote:
-// it fetches __cluster_metadata-0 from the active controller, exactly as an
+// Package follower keeps a copy of the metadata log on a node that has no vote
+// (a broker, or a controller that waits to become a voter or was one): it fetches
+// __cluster_metadata-0 from the active controller, exactly as an
 // observer of Kafka's does (KIP-595, KIP-630).
 //
 //	f := follower.New(cfg, log)

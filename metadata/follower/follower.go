@@ -52,6 +52,13 @@ type Config struct {
 	// FS and Dir are where checkpoints go: the log's own directory.
 	FS  vfs.FS
 	Dir string
+	// Known gives the controllers that the log names, and where they listen, to be
+	// asked where Voters and Bootstrap lead nowhere; nil for none.
+	Known func() map[protocol.NodeID]string
+	// Due waits until this node is to fetch, or ctx is done: a controller does so only
+	// while it gets the log in no other way. It calls idle first where it has to
+	// wait. Nil: always.
+	Due func(ctx context.Context, idle func())
 	// Epoch is the newest that this node knew in an earlier life. Learned makes
 	// durable what is learned of the leader, NoNode for none.
 	Epoch   protocol.ControllerEpoch
@@ -125,6 +132,13 @@ func New(cfg Config, log zerolog.Logger) *Follower {
 	return f
 }
 
+// Leadership is Leader with the newest epoch.
+func (f *Follower) Leadership() (protocol.NodeID, protocol.ControllerEpoch, <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.leader, f.epoch, f.changed
+}
+
 // Leader is the active controller as far as this node knows, NoNode where it
 // does not, and a channel that is closed at the next change.
 func (f *Follower) Leader() (protocol.NodeID, <-chan struct{}) {
@@ -153,6 +167,12 @@ func (f *Follower) Run(ctx context.Context) error {
 	defer f.disconnect()
 	pause := firstPause
 	for {
+		if f.cfg.Due != nil {
+			f.cfg.Due(ctx, func() { // who leads meanwhile is not this follower's to say
+				f.lost()
+				pause, f.failing = firstPause, false
+			})
+		}
 		err := f.round(ctx)
 		var again errTryAgain
 		switch {

@@ -2,7 +2,9 @@ package follower
 
 import (
 	"context"
+	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"time"
 
@@ -18,10 +20,19 @@ func (f *Follower) target() string {
 	if addr, ok := f.addrs[f.leader]; ok {
 		return addr
 	}
-	if len(f.seek) == 0 {
+	seek := f.seek
+	if f.cfg.Known != nil {
+		known := f.cfg.Known()
+		for _, id := range slices.Sorted(maps.Keys(known)) {
+			if id != f.cfg.NodeID && !slices.Contains(seek, known[id]) {
+				seek = append(slices.Clip(seek), known[id])
+			}
+		}
+	}
+	if len(seek) == 0 {
 		return ""
 	}
-	return f.seek[f.turn%len(f.seek)]
+	return seek[f.turn%len(seek)]
 }
 
 // hear takes what an answer says of the leader. It reports whether the answer is

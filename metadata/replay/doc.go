@@ -33,12 +33,13 @@
 // An observer has no Raft. metadata/follower fills its log with what the leader
 // holds, committed or not, and only what lies below the leader's high watermark
 // is replayed: New publishes the newest checkpoint, Append, Truncate and Install
-// are about the log, Advance is step 3 and 5 (observe.go).
+// are about the log, Advance is step 3 and 5 (observe.go). A controller that is no
+// voter yet, or no more, is fed in the same way until Raft feeds it.
 //
 // Apply, Snapshot and Restore run on Raft's goroutine, Publish on the same one,
-// or on that of Subscribe. There are two locks: observing, of an observer's
-// methods, and below it mu, held over Publish: a subscriber must not call
-// Subscribe, and must be quick.
+// the follower's, or on that of Subscribe. There are two locks: feeding, over
+// whatever brings records in, and below it mu, held over Publish: a subscriber
+// must not call Subscribe, nor what takes feeding, and must be quick.
 //
 // Start reading at Apply.
 package replay

@@ -8,18 +8,23 @@ import (
 	"github.com/klamm/klamm/metadata/record"
 	"github.com/klamm/klamm/metadata/snapshot"
 	"github.com/klamm/klamm/protocol"
+	"github.com/klamm/klamm/protocol/batch"
 )
 
 // An observer's log is filled by metadata/follower and not by Raft: with what
 // the leader has, committed or not, and the high watermark says what may be
 // replayed. These are its entries into the log. The first error that is not the
 // leader's to mend makes all further ones fail.
+//
+// A controller that is no voter, or not yet, is fed in this way too, and may be fed
+// by Raft at the same time. Both bring the same: what comes second is left out, or
+// compared.
 
 // End is where the log ends: the offset to be fetched next, and the epoch of the
 // record before it.
 func (r *Replayer) End() (int64, protocol.LeaderEpoch) {
-	r.observing.Lock()
-	defer r.observing.Unlock()
+	r.feeding.Lock()
+	defer r.feeding.Unlock()
 	leo := r.cfg.Log.LEO()
 	if leo == r.base.offset {
 		return leo, protocol.LeaderEpoch(r.base.epoch)
@@ -34,15 +39,18 @@ func (r *Replayer) End() (int64, protocol.LeaderEpoch) {
 // Replayed is the offset behind the last record that was replayed: all before it
 // is committed.
 func (r *Replayer) Replayed() int64 {
-	r.observing.Lock()
-	defer r.observing.Unlock()
+	r.feeding.Lock()
+	defer r.feeding.Unlock()
 	return r.end
 }
 
 // Append appends batches of the leader's log that continue this one. Their CRCs
-// have been checked.
+// have been checked. Those before which Raft has brought others are left out.
 func (r *Replayer) Append(batches []byte) error {
 	return r.observe("append", func() error {
+		if first, _, err := batch.Next(batches); err != nil || !r.cfg.Observer && first.BaseOffset() != r.cfg.Log.LEO() {
+			return err
+		}
 		_, err := r.cfg.Log.AppendAsFollower(batches)
 		return err
 	})
@@ -96,6 +104,9 @@ func (r *Replayer) Truncate(epoch protocol.LeaderEpoch, end int64) error {
 // log begin behind it.
 func (r *Replayer) Install(id snapshot.ID) error {
 	return r.observe("install "+id.FileName(), func() error {
+		if id.Offset <= r.end && !r.cfg.Observer {
+			return nil // Raft was faster
+		}
 		if id.Offset < r.end {
 			return fmt.Errorf("it ends at %d, and this node has replayed up to %d: the logs are of two histories", id.Offset, r.end)
 		}
@@ -106,8 +117,8 @@ func (r *Replayer) Install(id snapshot.ID) error {
 }
 
 func (r *Replayer) observe(op string, do func() error) error {
-	r.observing.Lock()
-	defer r.observing.Unlock()
+	r.feeding.Lock()
+	defer r.feeding.Unlock()
 	if r.failed != nil {
 		return r.failed
 	}
@@ -144,8 +155,8 @@ func (r *Replayer) WriteSnapshot(context.Context) error {
 }
 
 func (r *Replayer) captureObserved() (*capture, error) {
-	r.observing.Lock()
-	defer r.observing.Unlock()
+	r.feeding.Lock()
+	defer r.feeding.Unlock()
 	if r.failed != nil {
 		return nil, r.failed
 	}

@@ -56,14 +56,15 @@ type Replayer struct {
 
 	grown bell // rings when the log has grown
 
-	// observing serializes what an observer does to the log with its snapshots.
-	observing sync.Mutex
+	// feeding serializes those who bring something into the log, and snapshots. A
+	// controller has two: Raft, and the fetching while it is no member.
+	feeding sync.Mutex
 
 	// quorum is what the control records say. Metadata transactions do not hold
 	// them back: they are about the log, not in it.
 	quorum atomic.Pointer[snapshot.Quorum]
 
-	// The rest belongs to Raft's goroutine, or is guarded by observing.
+	// The rest is guarded by feeding.
 
 	base position // where the checkpoint ends that was loaded last; offset is exclusive
 
@@ -130,8 +131,16 @@ func (r *Replayer) Subscribe(s Subscriber) {
 // Apply applies committed entries. Its results are the offsets of the entries'
 // first records, or raftlog.Skipped.
 func (r *Replayer) Apply(entries []raftlog.Entry) ([]int64, error) {
+	r.feeding.Lock()
+	defer r.feeding.Unlock()
 	if r.failed != nil {
 		return nil, r.failed
+	}
+	// What was fetched and not replayed yet is replayed now, so that Raft's batches
+	// find the log's end where the state is.
+	if err := r.loadUpTo(r.cfg.Log.LEO()); err != nil {
+		r.failed = err
+		return nil, err
 	}
 	offsets := make([]int64, len(entries))
 	for i, e := range entries {

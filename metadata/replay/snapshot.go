@@ -22,6 +22,8 @@ var (
 
 // Snapshot captures the state at the last applied entry.
 func (r *Replayer) Snapshot() (raftlog.Snapshot, error) {
+	r.feeding.Lock()
+	defer r.feeding.Unlock()
 	if r.failed != nil {
 		return nil, r.failed
 	}
@@ -37,6 +39,8 @@ func (r *Replayer) Snapshot() (raftlog.Snapshot, error) {
 // Inherit captures what the log holds, for a Raft that has nothing yet; nil where
 // that is nothing.
 func (r *Replayer) Inherit() (raftlog.Snapshot, error) {
+	r.feeding.Lock()
+	defer r.feeding.Unlock()
 	if r.end == 0 {
 		return nil, nil
 	}
@@ -121,6 +125,8 @@ func (c *capture) Release() {}
 
 // Restore goes on from a snapshot: Raft's own at a start, or the leader's.
 func (r *Replayer) Restore(meta raftlog.SnapshotMeta, src io.Reader) error {
+	r.feeding.Lock()
+	defer r.feeding.Unlock()
 	if r.failed != nil {
 		return r.failed
 	}
@@ -139,9 +145,13 @@ func (r *Replayer) restore(src io.Reader) error {
 	if id.Offset <= r.end {
 		return r.rewind(id)
 	}
-	return r.replace(id, func(each func(record.Record) error) (snapshot.Header, error) {
+	err = r.replace(id, func(each func(record.Record) error) (snapshot.Header, error) {
 		return snapshot.Decode(src, each)
 	})
+	if err == nil {
+		r.next = id.Offset
+	}
+	return err
 }
 
 // replace makes a checkpoint the state, and lets the log begin behind it.
@@ -162,7 +172,6 @@ func (r *Replayer) replace(id snapshot.ID, read func(each func(record.Record) er
 		return err
 	}
 	r.adopt(delta, id, header)
-	r.next = id.Offset
 	r.publish()
 	r.grown.ring()
 	r.log.Info().Int64("from", before.Offset()+1).Int64("offset", id.Offset).Msg("metadata replaced by a snapshot")

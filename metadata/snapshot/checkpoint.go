@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/klamm/klamm/storage/vfs"
@@ -96,13 +97,21 @@ func RemoveUnfinished(fsys vfs.FS, dir string) error {
 	return nil
 }
 
-// Reap removes all but the newest checkpoints of a directory that has no Store.
+// Reap removes all but the newest checkpoints of a directory whose node is no voter.
+// Where it has been one, Raft may still mean older ones.
 func Reap(fsys vfs.FS, dir string) error {
 	ids, err := Checkpoints(fsys, dir)
 	if err != nil {
 		return err
 	}
+	sidecars, err := (&Store{fs: fsys, dir: dir}).sidecars()
+	if err != nil {
+		return err
+	}
 	for _, id := range ids[:max(0, len(ids)-retain)] {
+		if slices.ContainsFunc(sidecars, func(s *sidecar) bool { return s.Checkpoint == id.FileName() }) {
+			continue
+		}
 		if err := fsys.Remove(filepath.Join(dir, id.FileName())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove an old checkpoint: %w", err)
 		}
