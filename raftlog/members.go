@@ -229,14 +229,15 @@ func (e *Engine) Settled() bool {
 	return !more || next.do == changeResign
 }
 
-// IsMember tells whether this node is a member of the quorum, as far as it knows.
-func (e *Engine) IsMember() bool {
+// IsMember tells whether this node is a member of the quorum, as far as it knows;
+// known is false while it does not run.
+func (e *Engine) IsMember() (member, known bool) {
 	s := e.session.Load()
 	if s == nil {
-		return false
+		return false, false
 	}
-	_, ok := s.member(e.own)
-	return ok
+	_, member = s.member(e.own)
+	return member, true
 }
 
 // Directory is the directory that a voter of a static quorum has been seen with.

@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -157,9 +160,22 @@ func formatCommand(cfg *config.Config, overrides []string) string {
 		extra += " --override " + shellWord(override)
 	}
 	if cfg.Node.IsController && len(cfg.Quorum.Voters) == 0 {
-		extra += " --standalone"
+		extra += " " + firstControllers(cfg)
 	}
 	return "klamm storage format --cluster-id " + clusterID + extra
+}
+
+// firstControllers is the option that a controller of a dynamic quorum needs: it
+// joins others where its configuration names others to be asked.
+func firstControllers(cfg *config.Config) string {
+	for _, server := range cfg.Quorum.Bootstrap {
+		_, port, _ := net.SplitHostPort(server)
+		own := func(l config.Listener) bool { return strconv.Itoa(l.Port) == port }
+		if !slices.ContainsFunc(cfg.Listeners.Controller, own) {
+			return "--no-initial-controllers"
+		}
+	}
+	return "--standalone"
 }
 
 // shellWord is text as one word of a shell's command line.

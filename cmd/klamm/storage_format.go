@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -35,12 +37,16 @@ func newFormatCommand() *cobra.Command {
 controller's first metadata. All nodes of a cluster are formatted with the same
 cluster id, release, features and credentials.
 
-The controllers of a cluster are named by controller.quorum.voters. A single
-controller without it is formatted with --standalone: its voter is then in the
-metadata itself.`,
+The controllers of a cluster are named by controller.quorum.voters, for good, or
+the metadata itself names them, and they can come and go (klamm quorum). For
+the latter the first controller is formatted with --standalone, or all of the first
+ones with the same --initial-controllers; each that is to be added later with
+--no-initial-controllers.`,
 		Example: `  klamm storage format -t $(klamm storage random-uuid) -c server.properties
   klamm storage format -t CLUSTER -c FILE --release-version 4.3-IV0
   klamm storage format -t CLUSTER -c FILE --feature group.version=0
+  klamm storage format -t CLUSTER -c FILE --standalone
+  klamm storage format -t CLUSTER -c FILE --no-initial-controllers
   klamm storage format -t CLUSTER -c FILE --add-scram 'SCRAM-SHA-512=[name=admin,password=secret]'`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runFormat(cmd, flags) },
@@ -53,7 +59,7 @@ metadata itself.`,
 	f.StringArrayVarP(&flags.features, "feature", "f", nil, "FEATURE=LEVEL that differs from the release's (repeat for more)")
 	f.StringArrayVarP(&flags.scram, "add-scram", "S", nil, "a credential, such as SCRAM-SHA-256=[name=alice,password=secret] (repeat for more)")
 	f.BoolVarP(&flags.standalone, "standalone", "s", false, "make this controller the only voter of a dynamic quorum")
-	f.BoolVarP(&flags.noInitialControllers, "no-initial-controllers", "N", false, "name no voters")
+	f.BoolVarP(&flags.noInitialControllers, "no-initial-controllers", "N", false, "name no voters: this controller joins others, and is added later")
 	f.StringVarP(&flags.initialControllers, "initial-controllers", "I", "", "the voters of a dynamic quorum, ID@HOST:PORT:DIRECTORY, separated by commas")
 	return cmd
 }
@@ -81,8 +87,10 @@ func runFormat(cmd *cobra.Command, flags formatFlags) error {
 	for _, dir := range formatted {
 		kind := "data directory"
 		switch {
-		case dir == cfg.Dirs.Metadata && p.quorum.Version > 0:
+		case dir == cfg.Dirs.Metadata && p.votes(cfg.Node.ID):
 			kind = "dynamic metadata voter directory"
+		case dir == cfg.Dirs.Metadata && p.quorum.Voters != nil:
+			kind = "dynamic metadata directory"
 		case dir == cfg.Dirs.Metadata:
 			kind = "metadata directory"
 		}
@@ -148,55 +156,82 @@ func (p *formatPlan) setQuorum(cfg *config.Config, flags formatFlags) error {
 		return usagef("Because controller.quorum.voters is not set on this controller, you must specify one of the following: " +
 			"--standalone, --initial-controllers, or --no-initial-controllers.")
 	case flags.noInitialControllers:
-		return usagef("--no-initial-controllers is for a controller that joins others later, which this version cannot: " +
-			"use --standalone for a single controller, or controller.quorum.voters for several")
+		p.quorum = snapshot.Quorum{Version: 1}
+		return nil
 	}
-	voter := record.Voter{ID: cfg.Node.ID, MaxKRaft: 1}
 	if flags.initialControllers != "" {
-		var err error
-		if voter, p.directory, err = parseInitialController(flags.initialControllers); err != nil {
+		voters, err := parseInitialControllers(flags.initialControllers, cfg.Listeners.Controller[0].Name)
+		if err != nil {
 			return usagef("--initial-controllers %s: %w", flags.initialControllers, err)
 		}
-		if voter.ID != cfg.Node.ID {
-			return usagef("--initial-controllers %s: the only voter must be this node, and %s says node.id=%d", flags.initialControllers, cfg.File, cfg.Node.ID)
-		}
-		voter.Endpoints[0].Name = cfg.Listeners.Controller[0].Name
-	} else {
-		l := cfg.Listeners.Controller[0]
-		host := l.Host
-		if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-			// A listener on every address is reached by the name that all are given.
-			var err error
-			if host, _, err = net.SplitHostPort(cfg.Quorum.Bootstrap[0]); err != nil {
-				return err
+		for _, v := range voters {
+			if v.ID == cfg.Node.ID {
+				p.directory = v.DirectoryID
 			}
 		}
-		voter.Endpoints = []record.VoterEndpoint{{Name: l.Name, Host: host, Port: uint16(l.Port)}}
+		p.quorum = snapshot.Quorum{Version: 1, Voters: &record.Voters{Voters: voters}}
+		return nil
 	}
+	voter := record.Voter{ID: cfg.Node.ID, MaxKRaft: 1}
+	l := cfg.Listeners.Controller[0]
+	host := l.Host
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		// A listener on every address is reached by the name that all are given.
+		var err error
+		if host, _, err = net.SplitHostPort(cfg.Quorum.Bootstrap[0]); err != nil {
+			return err
+		}
+	}
+	voter.Endpoints = []record.VoterEndpoint{{Name: l.Name, Host: host, Port: uint16(l.Port)}}
 	voter.DirectoryID = p.directory
 	p.quorum = snapshot.Quorum{Version: 1, Voters: &record.Voters{Voters: []record.Voter{voter}}}
 	return nil
 }
 
-// parseInitialController reads ID@HOST:PORT:DIRECTORY.
-func parseInitialController(text string) (record.Voter, protocol.UUID, error) {
-	var none protocol.UUID
-	if strings.Contains(text, ",") {
-		return record.Voter{}, none, usagef("dynamic quorums of several controllers are not there in this version: name them in controller.quorum.voters")
+// votes tells whether a node is one of the voters that the quorum begins with.
+func (p *formatPlan) votes(id protocol.NodeID) bool {
+	return p.quorum.Voters != nil && slices.ContainsFunc(p.quorum.Voters.Voters, func(v record.Voter) bool { return v.ID == id })
+}
+
+// parseInitialControllers reads ID@HOST:PORT:DIRECTORY,... of controllers that all
+// listen under the same name.
+func parseInitialControllers(text, listener string) ([]record.Voter, error) {
+	var voters []record.Voter
+	for entry := range strings.SplitSeq(text, ",") {
+		v, err := parseInitialController(strings.TrimSpace(entry))
+		if err != nil {
+			return nil, err
+		}
+		for _, other := range voters {
+			if other.ID == v.ID {
+				return nil, usagef("node %d is there twice", v.ID)
+			}
+			if other.DirectoryID == v.DirectoryID {
+				return nil, usagef("directory %s is there twice", v.DirectoryID)
+			}
+		}
+		v.Endpoints[0].Name = listener
+		voters = append(voters, v)
 	}
+	slices.SortFunc(voters, func(a, b record.Voter) int { return cmp.Compare(a.ID, b.ID) })
+	return voters, nil
+}
+
+// parseInitialController reads ID@HOST:PORT:DIRECTORY.
+func parseInitialController(text string) (record.Voter, error) {
 	at := strings.LastIndex(text, ":")
 	if at < 0 {
-		return record.Voter{}, none, usagef("valid is ID@HOST:PORT:DIRECTORY, with a directory id of klamm storage random-uuid")
+		return record.Voter{}, usagef("%q: valid is ID@HOST:PORT:DIRECTORY, with a directory id of klamm storage random-uuid", text)
 	}
 	dir, err := protocol.ParseUUID(text[at+1:])
-	if err != nil || dir == none {
-		return record.Voter{}, none, usagef("%q is no directory id; klamm storage random-uuid makes one", text[at+1:])
+	if err != nil || dir == protocol.ZeroUUID {
+		return record.Voter{}, usagef("%q is no directory id; klamm storage random-uuid makes one", text[at+1:])
 	}
 	voter, err := config.ParseVoter(text[:at])
 	if err != nil {
-		return record.Voter{}, none, err
+		return record.Voter{}, err
 	}
 	return record.Voter{
-		ID: voter.ID, MaxKRaft: 1, Endpoints: []record.VoterEndpoint{{Host: voter.Host, Port: uint16(voter.Port)}},
-	}, dir, nil
+		ID: voter.ID, DirectoryID: dir, MaxKRaft: 1, Endpoints: []record.VoterEndpoint{{Host: voter.Host, Port: uint16(voter.Port)}},
+	}, nil
 }

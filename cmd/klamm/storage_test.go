@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -113,14 +114,15 @@ func TestFormatDynamicQuorum(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	for args, want := range map[string]string{
 		"":                      "you must specify one of the following: --standalone, --initial-controllers, or --no-initial-controllers",
-		"-N":                    "use --standalone for a single controller, or controller.quorum.voters for several",
+		"-N -s":                 "exclude each other",
 		"-s -f kraft.version=0": "Cannot set kraft.version to 0",
 		"-s -I 1@localhost:9093:JEXY6aqzQY-32P5TStzaFg": "exclude each other",
 		"-I foo":                  "valid is ID@HOST:PORT:DIRECTORY",
 		"-I 1@localhost:9093:foo": `"foo" is no directory id`,
 		"-I localhost:9093:JEXY6aqzQY-32P5TStzaFg":                     "is not ID@HOST:PORT",
-		"-I 2@localhost:9093:JEXY6aqzQY-32P5TStzaFg":                   "node.id=1",
-		"-I 1@a:1:JEXY6aqzQY-32P5TStzaFg,2@b:1:MvDxzVmcRsaTz33bUuRU6A": "name them in controller.quorum.voters",
+		"-I 1@a:1:JEXY6aqzQY-32P5TStzaFg,1@b:1:MvDxzVmcRsaTz33bUuRU6A": "node 1 is there twice",
+		"-I 1@a:1:JEXY6aqzQY-32P5TStzaFg,2@b:1:JEXY6aqzQY-32P5TStzaFg": "JEXY6aqzQY-32P5TStzaFg is there twice",
+		"-I 1@a:1:JEXY6aqzQY-32P5TStzaFg,":                             "valid is ID@HOST:PORT:DIRECTORY",
 	} {
 		code, _, errs := klamm(append([]string{"storage", "format", "-t", "cluster-1", "-c", dynamic(dir)}, strings.Fields(args)...)...)
 		if code != 2 || !strings.Contains(errs, want) {
@@ -149,6 +151,48 @@ func TestFormatDynamicQuorum(t *testing.T) {
 	}
 	if !strings.Contains(got, `"voterDirectoryId":"JEXY6aqzQY-32P5TStzaFg","endpoints":[{"name":"CONTROLLER","host":"host.name","port":9093}]`) {
 		t.Error(got)
+	}
+}
+
+// Several controllers of a dynamic quorum begin with the same voters, each in its
+// own directory; who is none of them, or names none, is to be added later.
+func TestFormatSeveralControllers(t *testing.T) {
+	const voters = "2@b:2:MvDxzVmcRsaTz33bUuRU6A,1@a:1:JEXY6aqzQY-32P5TStzaFg"
+	for _, tt := range []struct {
+		node  string
+		args  []string
+		kind  string
+		id    string // of the directory
+		named []string
+	}{
+		{"1", []string{"-I", voters}, "dynamic metadata voter directory", "JEXY6aqzQY-32P5TStzaFg", []string{"JEXY6aqzQY-32P5TStzaFg", "MvDxzVmcRsaTz33bUuRU6A"}},
+		{"2", []string{"-I", voters}, "dynamic metadata voter directory", "MvDxzVmcRsaTz33bUuRU6A", []string{"JEXY6aqzQY-32P5TStzaFg", "MvDxzVmcRsaTz33bUuRU6A"}},
+		{"3", []string{"-I", voters}, "dynamic metadata directory", "", []string{"JEXY6aqzQY-32P5TStzaFg", "MvDxzVmcRsaTz33bUuRU6A"}},
+		{"3", []string{"-N"}, "metadata directory", "", nil},
+	} {
+		dir := filepath.Join(t.TempDir(), "data")
+		file := serverProperties(t, dir, "node.id="+tt.node, "controller.quorum.voters=", "controller.quorum.bootstrap.servers=a:1,b:2")
+		code, out, errs := klamm(append([]string{"storage", "format", "-t", "c", "-c", file}, tt.args...)...)
+		if code != 0 || !strings.HasPrefix(out, "Formatting "+tt.kind+" "+dir) {
+			t.Errorf("node %s %s: %d %s%s", tt.node, tt.args, code, out, errs)
+		}
+		meta, err := storage.ReadMetaProperties(vfs.OS(), dir)
+		if err != nil || tt.id != "" && meta.DirectoryID.String() != tt.id {
+			t.Errorf("node %s: directory %s, %v", tt.node, meta.DirectoryID, err)
+		}
+		h, _, ok, err := snapshot.ReadBootstrap(vfs.OS(), filepath.Join(dir, metadataDir))
+		if err != nil || !ok || h.KRaft.Version != 1 {
+			t.Fatalf("node %s: %+v, %v", tt.node, h, err)
+		}
+		var named []string
+		if h.KRaft.Voters != nil {
+			for _, v := range h.KRaft.Voters.Voters {
+				named = append(named, v.DirectoryID.String())
+			}
+		}
+		if !slices.Equal(named, tt.named) {
+			t.Errorf("node %s %s: voters %v", tt.node, tt.args, named)
+		}
 	}
 }
 

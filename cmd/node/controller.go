@@ -3,12 +3,14 @@ package node
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/klamm/klamm/api"
 	"github.com/klamm/klamm/config"
 	"github.com/klamm/klamm/controller"
 	controllerapi "github.com/klamm/klamm/controller/api"
 	"github.com/klamm/klamm/controller/decide"
+	"github.com/klamm/klamm/metadata/follower"
 	"github.com/klamm/klamm/metadata/snapshot"
 	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/protocol/probe"
@@ -20,11 +22,14 @@ import (
 // quorum is the controller half as the broker half sees it.
 type quorum struct {
 	engine *raftlog.Engine
-	voters []raftlog.Voter
+	voters *voterSet
+	own    raftlog.Voter      // id and directory
+	told   *follower.Follower // brings the log while Raft does not
+	fed    time.Time          // when Raft had a leader last; the follower's goroutine's
 }
 
-// Leader is the active controller, for controllerclient: known from Raft, so
-// nobody is asked in turn.
+// Leader is the active controller, for controllerclient: known from Raft, or as an
+// observer knows it.
 func (q *quorum) Leader() (protocol.NodeID, <-chan struct{}) {
 	l, changed := q.engine.Leadership()
 	return l.Leader, changed
@@ -32,12 +37,12 @@ func (q *quorum) Leader() (protocol.NodeID, <-chan struct{}) {
 
 // Address is where a voter listens.
 func (q *quorum) Address(id protocol.NodeID) (string, bool) {
-	for _, v := range q.voters {
+	for _, v := range q.voters.all() {
 		if v.ID == id {
 			return v.Endpoint, true
 		}
 	}
-	return "", false
+	return q.told.Address(id)
 }
 
 func (q *quorum) close() error {
@@ -58,13 +63,9 @@ func (n *node) startController(ctx context.Context, below *stage, meta *metadata
 	if err != nil {
 		return nil, err
 	}
-	voters, kraft, dynamic, err := n.voters(meta, header.KRaft)
+	voters, err := n.voters(meta, header.KRaft)
 	if err != nil {
 		return nil, err
-	}
-	var ids []protocol.NodeID
-	for _, v := range voters {
-		ids = append(ids, v.ID)
 	}
 	registration, err := n.controllerRegistration()
 	if err != nil {
@@ -75,21 +76,27 @@ func (n *node) startController(ctx context.Context, below *stage, meta *metadata
 		NodeID:          n.cfg.Node.ID,
 		DirectoryID:     n.dirs[0].ID(),
 		ClusterID:       n.cluster,
-		Voters:          voters,
+		Voters:          voters.initial,
+		LogVoters:       voters.logVoters,
 		ElectionTimeout: n.cfg.Quorum.ElectionTimeout,
 		FetchTimeout:    n.cfg.Quorum.FetchTimeout,
 		Inherited:       meta.replayer.Inherit,
 		StateMachine:    meta.replayer,
 		Snapshots:       snapshots,
-		FirstEntry:      controller.FirstEntry(n.cfg.Node.ID, ids, dynamic),
-		Logger:          n.asked,
+		FirstEntry: func(epoch protocol.ControllerEpoch) []byte {
+			return controller.FirstEntry(n.cfg.Node.ID, voters.ids(), voters.first)(epoch)
+		},
+		Logger: n.asked,
 
 		FastFailureDetection: n.cfg.Controller.FastFailureDetection,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open raft: %w", err)
 	}
-	q := &quorum{engine: engine, voters: voters}
+	q := &quorum{
+		engine: engine, voters: voters, fed: time.Now(),
+		own: raftlog.Voter{ID: n.cfg.Node.ID, DirectoryID: n.dirs[0].ID()},
+	}
 	n.gauges.quorum.Store(q)
 	var dial probe.Dial
 	if n.cfg.Controller.FastFailureDetection {
@@ -99,7 +106,7 @@ func (n *node) startController(ctx context.Context, below *stage, meta *metadata
 		Env: decide.Env{
 			ClusterID:         n.cluster,
 			NodeID:            n.cfg.Node.ID,
-			KRaftVersion:      kraft,
+			KRaftVersion:      voters.version(),
 			Static:            config.FromMap(n.cfg.Static),
 			NumPartitions:     n.cfg.Topics.NumPartitions,
 			ReplicationFactor: n.cfg.Topics.ReplicationFactor,
@@ -116,11 +123,17 @@ func (n *node) startController(ctx context.Context, below *stage, meta *metadata
 	}, engine, meta.replayer, n.log)
 	meta.replayer.Subscribe(ctl)
 
+	n.startObserver(below, meta, q)
 	below.run("raft", engine.Run)
 	below.run("controller", ctl.Run)
 	below.run("registration", (&registrar{n: n, q: q, req: registration, meta: meta, news: make(chan struct{}, 1)}).run)
 	below.run("snapshots", func(ctx context.Context) error {
-		return meta.replayer.RunSnapshots(ctx, n.snapshotPace(engine.TakeSnapshot))
+		return meta.replayer.RunSnapshots(ctx, n.snapshotPace(func(ctx context.Context) error {
+			if member, known := engine.IsMember(); known && !member {
+				return meta.replayer.WriteSnapshot(ctx)
+			}
+			return engine.TakeSnapshot(ctx)
+		}))
 	})
 	for _, listener := range n.cfg.Listeners.Controller {
 		if err := n.serveController(ctx, below, listener, ctl, q, meta); err != nil {

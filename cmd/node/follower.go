@@ -35,12 +35,25 @@ func (n *node) startFollower(below *stage, meta *metadata) (*follower.Follower, 
 		voters[v.ID] = v.Address()
 	}
 	ids := slices.Sorted(maps.Keys(voters))
+	cfg := n.followerConfig(meta)
+	cfg.Voters, cfg.Epoch = voters, epoch
+	cfg.Learned = func(leader protocol.NodeID, epoch protocol.ControllerEpoch) error {
+		return raftlog.WriteObserverState(meta.dir, leader, epoch, ids)
+	}
+	f := follower.New(cfg, n.log)
+	below.run("metadata follower", f.Run)
+	below.run("snapshots", func(ctx context.Context) error {
+		return meta.replayer.RunSnapshots(ctx, n.snapshotPace(meta.replayer.WriteSnapshot))
+	})
+	return f, nil
+}
+
+func (n *node) followerConfig(meta *metadata) follower.Config {
 	dial := client.Config{ClientID: fmt.Sprintf("raft-client-%d", n.cfg.Node.ID)}
-	f := follower.New(follower.Config{
+	return follower.Config{
 		NodeID:      n.cfg.Node.ID,
 		DirectoryID: n.dirs[0].ID(),
 		ClusterID:   n.cluster,
-		Voters:      voters,
 		Bootstrap:   n.cfg.Quorum.Bootstrap,
 		Dial: func(ctx context.Context, addr string) (follower.Conn, error) {
 			conn, err := client.Dial(ctx, addr, dial)
@@ -49,20 +62,11 @@ func (n *node) startFollower(below *stage, meta *metadata) (*follower.Follower, 
 			}
 			return conn, nil
 		},
-		Replica: meta.replayer,
-		FS:      vfs.OS(),
-		Dir:     meta.dir,
-		Epoch:   epoch,
-		Learned: func(leader protocol.NodeID, epoch protocol.ControllerEpoch) error {
-			return raftlog.WriteObserverState(meta.dir, leader, epoch, ids)
-		},
+		Replica:        meta.replayer,
+		FS:             vfs.OS(),
+		Dir:            meta.dir,
 		RequestTimeout: n.cfg.Quorum.RequestTimeout,
-	}, n.log)
-	below.run("metadata follower", f.Run)
-	below.run("snapshots", func(ctx context.Context) error {
-		return meta.replayer.RunSnapshots(ctx, n.snapshotPace(meta.replayer.WriteSnapshot))
-	})
-	return f, nil
+	}
 }
 
 func (n *node) snapshotPace(take func(context.Context) error) replay.SnapshotPace {

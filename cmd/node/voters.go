@@ -5,59 +5,111 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"sync/atomic"
 
-	"github.com/klamm/klamm/config"
 	"github.com/klamm/klamm/metadata/record"
 	"github.com/klamm/klamm/metadata/snapshot"
+	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/raftlog"
 )
 
-// voters are the controllers: those of the configuration, or of a dynamic
-// quorum (KIP-853) those of the metadata log, in whose first epoch dynamic
-// returns the records that put them there. kraft is kraft.version. formatted is the quorum that the
-// directory was formatted with.
-func (n *node) voters(meta *metadata, formatted snapshot.Quorum) (voters []raftlog.Voter, kraft int16, dynamic func() []record.Control, err error) {
-	quorum := meta.replayer.Quorum()
-	if quorum.Version == 0 {
-		quorum = formatted
-	}
-	file := n.cfg.File
-	if quorum.Version == 0 {
-		if len(n.cfg.Quorum.Voters) == 0 {
-			return nil, 0, nil, fmt.Errorf("%s: controller.quorum.voters is empty, and %s was not formatted with --standalone: name the voters, such as %d@localhost:9093",
-				file, n.cfg.Dirs.Metadata, n.cfg.Node.ID)
-		}
-		for _, v := range n.cfg.Quorum.Voters {
-			voters = append(voters, raftlog.Voter{ID: v.ID, Endpoint: v.Address()})
-		}
-		return voters, 0, nil, nil
-	}
-	// Kafka starts with the log's voters and leaves the configured ones aside.
-	if len(n.cfg.Quorum.Voters) > 0 && !n.soleVoter() {
-		return nil, 0, nil, fmt.Errorf("%s: controller.quorum.voters names others than this node, and %s was formatted with --standalone: this version has one voter in a dynamic quorum",
-			file, n.cfg.Dirs.Metadata)
-	}
-	if quorum.Voters == nil || len(quorum.Voters.Voters) != 1 || len(quorum.Voters.Voters[0].Endpoints) == 0 {
-		return nil, 0, nil, fmt.Errorf("%s: the metadata log has a dynamic quorum of other than one voter, which this version cannot run", n.cfg.Dirs.Metadata)
-	}
-	v := quorum.Voters.Voters[0]
-	at := slices.IndexFunc(v.Endpoints, func(e record.VoterEndpoint) bool {
-		return slices.ContainsFunc(n.cfg.Listeners.Controller, func(l config.Listener) bool { return l.Name == e.Name })
-	})
-	e := v.Endpoints[max(at, 0)]
-	voters = []raftlog.Voter{{ID: v.ID, DirectoryID: v.DirectoryID, Endpoint: net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))}}
-	dynamic = func() []record.Control {
-		if meta.replayer.Quorum().Version > 0 {
-			return nil
-		}
-		return []record.Control{&record.KRaftVersion{Version: quorum.Version}, quorum.Voters}
-	}
-	return voters, quorum.Version, dynamic, nil
+// voterSet is who votes over the metadata log: those of the configuration, or of a
+// dynamic quorum (KIP-853) those that the log has.
+type voterSet struct {
+	log       func() snapshot.Quorum // what the log says, as of now
+	formatted snapshot.Quorum        // what the directory was formatted with
+	names     []string               // of controller listeners, in the order of the configuration
+	initial   []raftlog.Voter
+	known     atomic.Pointer[knownVoters] // what logVoters returned last
 }
 
-func (n *node) soleVoter() bool {
-	return len(n.cfg.Quorum.Voters) == 1 && n.cfg.Quorum.Voters[0].ID == n.cfg.Node.ID
+type knownVoters struct {
+	record *record.Voters
+	voters []raftlog.Voter
 }
+
+func (n *node) voters(meta *metadata, formatted snapshot.Quorum) (*voterSet, error) {
+	s := &voterSet{log: meta.replayer.Quorum, formatted: formatted}
+	for _, l := range n.cfg.Listeners.Controller {
+		s.names = append(s.names, l.Name)
+	}
+	quorum := s.log()
+	switch {
+	case quorum.Version > 0 && formatted.Version == 0 && len(n.cfg.Quorum.Voters) == 0 && quorum.Voters != nil && len(quorum.Voters.Voters) == 1:
+		// A lone voter of Kafka's, whose first checkpoint is gone.
+		s.initial = s.list(quorum.Voters)
+	case formatted.Version > 0 && formatted.Voters != nil:
+		s.initial = s.list(formatted.Voters)
+	case formatted.Version > 0:
+	case len(n.cfg.Quorum.Voters) > 0:
+		// Also where the quorum has become dynamic since: Raft knows.
+		for _, v := range n.cfg.Quorum.Voters {
+			s.initial = append(s.initial, raftlog.Voter{ID: v.ID, Endpoint: v.Address()})
+		}
+	case quorum.Version == 0:
+		return nil, fmt.Errorf("%s: controller.quorum.voters is empty, and %s was not formatted with --standalone, --initial-controllers or --no-initial-controllers: name the voters, such as %d@localhost:9093, or format it anew",
+			n.cfg.File, n.cfg.Dirs.Metadata, n.cfg.Node.ID)
+	}
+	return s, nil
+}
+
+// list is a record's voters, each where it listens for controllers.
+func (s *voterSet) list(r *record.Voters) []raftlog.Voter {
+	var voters []raftlog.Voter
+	for _, v := range r.Voters {
+		if len(v.Endpoints) == 0 {
+			continue
+		}
+		at := slices.IndexFunc(v.Endpoints, func(e record.VoterEndpoint) bool { return slices.Contains(s.names, e.Name) })
+		e := v.Endpoints[max(at, 0)]
+		voters = append(voters, raftlog.Voter{
+			ID: v.ID, DirectoryID: v.DirectoryID, Endpoint: net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))),
+		})
+	}
+	return voters
+}
+
+// logVoters are the voters that the log has; none while the quorum is static.
+func (s *voterSet) logVoters() []raftlog.Voter {
+	quorum := s.log()
+	if quorum.Version == 0 || quorum.Voters == nil {
+		return nil
+	}
+	if known := s.known.Load(); known != nil && known.record == quorum.Voters {
+		return known.voters
+	}
+	known := &knownVoters{record: quorum.Voters, voters: s.list(quorum.Voters)}
+	s.known.Store(known)
+	return known.voters
+}
+
+// all are the voters as of now.
+func (s *voterSet) all() []raftlog.Voter {
+	if voters := s.logVoters(); voters != nil {
+		return voters
+	}
+	return s.initial
+}
+
+func (s *voterSet) ids() []protocol.NodeID {
+	var ids []protocol.NodeID
+	for _, v := range s.all() {
+		ids = append(ids, v.ID)
+	}
+	return ids
+}
+
+// first is what the first epoch of a dynamic quorum says of it, as long as its log
+// has said nothing.
+func (s *voterSet) first() []record.Control {
+	if s.formatted.Version == 0 || s.formatted.Voters == nil || s.log().Version > 0 {
+		return nil
+	}
+	return []record.Control{&record.KRaftVersion{Version: s.formatted.Version}, s.formatted.Voters}
+}
+
+// version is kraft.version: what the log says, or the format until it does.
+func (s *voterSet) version() int16 { return max(s.log().Version, s.formatted.Version) }
 
 // kraftVersion is the finalized kraft.version.
 func (m *metadata) kraftVersion() int16 { return m.replayer.Quorum().Version }
