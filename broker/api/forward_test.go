@@ -184,7 +184,7 @@ func TestForwardingEndsWithTheConnection(t *testing.T) {
 				Conn: &server.Conn{Listener: "PLAINTEXT", Principal: server.Anonymous, RemoteAddr: &net.TCPAddr{}},
 			})
 			ctx, cancel := context.WithCancel(t.Context())
-			time.AfterFunc(time.Second, cancel)
+			time.AfterFunc(minForward/2, cancel)
 			for answer.Wait != nil {
 				answer = answer.Wait(ctx)
 			}
