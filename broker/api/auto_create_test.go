@@ -28,7 +28,7 @@ func TestAutoCreate(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- auto.Run(ctx) }()
 
-		a := &Admin{Image: imageFunc(parseImage(t, "topic there id=1")), AutoCreate: auto, Log: zerolog.Nop()}
+		a := &Admin{Image: imageFunc(parseImage(t, "broker 1 PLAINTEXT=one:9092\ntopic there id=1")), AutoCreate: auto, Log: zerolog.Nop()}
 		metadata := func(names ...string) {
 			req := kmsg.NewPtrMetadataRequest()
 			req.Version, req.AllowAutoTopicCreation = 9, true

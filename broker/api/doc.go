@@ -19,7 +19,8 @@
 //
 // It differs from Kafka where that spares clients an error: CreateTopics and
 // DeleteTopics are answered when this broker has acted on them, and not when the
-// controller has; DeleteRecords when a kill can not bring the records back.
+// controller has; DeleteRecords when a kill can not bring the records back;
+// Metadata that would name no broker is not answered, the connection ends.
 //
 // Start reading at Admin.APIs for the metadata, at NewProduce and NewFetch for
 // the records, at Groups.settle for the groups.

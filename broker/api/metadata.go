@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -12,6 +13,13 @@ import (
 	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/protocol/server"
 )
+
+// errNoBroker ends the connection on which a cluster without brokers would be
+// named, as one whose only broker is being stopped and is fenced already. Kafka
+// answers so, and Java's clients take no notice; librdkafka 2.16 forgets every
+// broker that it knows then and may never ask again, whatever its
+// metadata.recovery.strategy.
+var errNoBroker = errors.New("metadata without a broker that is not fenced")
 
 func (a *Admin) metadata(_ context.Context, req *server.Request) server.Answer {
 	body := req.Body.(*kmsg.MetadataRequest)
@@ -23,6 +31,9 @@ func (a *Admin) metadata(_ context.Context, req *server.Request) server.Answer {
 		autoCreate: a.AutoCreate != nil && (body.Version < 4 || body.AllowAutoTopicCreation),
 	}
 	resp := m.answer(body)
+	if len(resp.Brokers) == 0 {
+		return server.Answer{Close: errNoBroker}
+	}
 	if len(m.missing) > 0 {
 		a.AutoCreate.Add(m.missing, origin(req))
 	}

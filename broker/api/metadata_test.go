@@ -8,11 +8,13 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
+	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/klamm/klamm/metadata"
 	"github.com/klamm/klamm/metadata/record"
 	"github.com/klamm/klamm/protocol"
+	"github.com/klamm/klamm/protocol/server"
 )
 
 // The commands of testdata/metadata:
@@ -40,6 +42,26 @@ func TestMetadata(t *testing.T) {
 			return ""
 		})
 	})
+}
+
+// A broker that is being stopped, the only one, does not say that there is none.
+func TestMetadataWithoutBrokers(t *testing.T) {
+	for _, test := range []struct {
+		image  string
+		closes bool
+	}{
+		{"broker 1 PLAINTEXT=one:9092 fenced=", true},
+		{"broker 1 OTHER=one:9092", true},
+		{"broker 1 PLAINTEXT=one:9092 fenced=\nbroker 2 PLAINTEXT=two:9092", false},
+	} {
+		a := &Admin{NodeID: 1, Image: imageFunc(parseImage(t, test.image+"\ntopic a id=1")), Log: zerolog.Nop()}
+		body := kmsg.NewPtrMetadataRequest()
+		body.Version = 9
+		answer := a.metadata(t.Context(), &server.Request{Body: body, Conn: &server.Conn{Listener: "PLAINTEXT"}})
+		if closes := answer.Close != nil; closes != test.closes || closes == (answer.Response != nil) {
+			t.Errorf("%q: answer is %+v", test.image, answer)
+		}
+	}
 }
 
 func runMetadata(t *testing.T, d *datadriven.TestData, img *metadata.Image) string {

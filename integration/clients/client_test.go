@@ -62,16 +62,11 @@ var clients = []struct {
 	// drops says that a member which is told to end commits the record that it
 	// has in hand without printing it.
 	drops bool
-	// strays says that a member may not find its coordinator again when the node
-	// has been restarted, until its session is over: seen of librdkafka 2.16, which
-	// says then that it knows of none, in about every third run beside others. All
-	// of its partitions go to the other members, so it may get no record.
-	strays bool
 }{
 	{name: "kcat", client: kcat{}, assignors: []string{"", "cooperative-sticky"}, static: true, drops: true},
 	{name: "console", client: console{}, assignors: []string{"org.apache.kafka.clients.consumer.CooperativeStickyAssignor"}, static: true},
 	{name: "franz-go", client: franz{}, assignors: []string{"", "range"}, static: true},
-	{name: "confluent-kafka-python", client: python("confluent.py"), assignors: []string{"", "cooperative-sticky"}, static: true, strays: true},
+	{name: "confluent-kafka-python", client: python("confluent.py"), assignors: []string{"", "cooperative-sticky"}, static: true},
 	{name: "sarama", client: saramaClient{}, assignors: []string{"", "sticky", "cooperative-sticky"}, static: true},
 	{name: "kafka-go", client: kafkaGo{}, assignors: []string{"", "roundrobin"}},
 	{name: "kafkajs", client: javascript("kafkajs.js"), assignors: []string{""}},

@@ -14,7 +14,9 @@
 // pinned there and installed with pip and npm into the user's cache directory
 // when first needed.
 //
-// With KLAMM_NODE=kafka the node is an Apache Kafka: see package harness.
+// With KLAMM_NODE=kafka the node is an Apache Kafka: see package harness. There a
+// member of confluent-kafka-python may stay away after the clean restart: see
+// errNoBroker of broker/api.
 //
 // Start reading at client_test.go, then life_test.go.
 package clients

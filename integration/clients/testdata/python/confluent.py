@@ -70,12 +70,8 @@ def member(address, group, topic, *settings):
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
         "error_cb": lambda error: print(error, file=sys.stderr),
-        # The only broker goes and comes back within the test. By default librdkafka then throws away all it knows of
-        # brokers and pauses up to 10 s before it dials its coordinator again, though FindCoordinator was answered; once
-        # its members came back after their session of 45 s only, each with an assignment of its own.
-        "metadata.recovery.strategy": "none",
+        # The only broker goes and comes back within the test; by default the pause before it is dialled again grows to 10 s.
         "reconnect.backoff.max.ms": 500,
-        "socket.timeout.ms": 10000,
     }
     if "assignor" in settings:
         config["partition.assignment.strategy"] = settings["assignor"]
