@@ -26,6 +26,8 @@
 //	evidence.go     a leader whose process is gone is replaced at once
 //	status.go       Status, TakeSnapshot
 //	bootstrap.go    a new log's first entry; whose store this is
+//	stored.go       what a stopped node's store says
+//	lone.go         one node goes on where the others are lost
 //	bolt.go         opening and compacting raft.db
 //	boltcheck.go    whether its pages are whole
 //	early.go        entries kept from a start's first reading to its second

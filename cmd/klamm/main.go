@@ -5,6 +5,7 @@
 //	klamm storage format|info|random-uuid   directories and ids, and more of Kafka's storage tool
 //	klamm metadata dump|show|diff|history|explain|digest
 //	                                        what a metadata log or snapshot holds
+//	klamm metadata recover DIR...           a new quorum, where most controllers were lost
 //	klamm quorum status                     who leads, who votes, how far everybody is
 //	klamm log dump FILE|DIR                 what a partition's files hold
 //	klamm version

@@ -71,6 +71,8 @@ func TestExitCodes(t *testing.T) {
 		{"metadata explain /tmp orders", 2, "no partition such as"},
 		{"metadata explain ../../metadata/record/testdata/kafka orders-0", 0, "orders-0 is offline|must return: 1"},
 		{"metadata digest --at 163 ../../metadata/record/testdata/kafka", 0, "offset 163 epoch 1 digest "},
+		{"metadata recover", 2, "the directories that are left"},
+		{"metadata recover /no/such/directory", 1, "/no/such/directory"},
 		{"quorum status", 2, "--bootstrap-server, --bootstrap-controller or one directory"},
 		{"quorum status --bootstrap-server localhost:1 /tmp", 2, "--bootstrap-server, --bootstrap-controller or one directory"},
 		{"quorum status --bootstrap-server localhost", 2, "HOST:PORT"},

@@ -14,8 +14,8 @@ import (
 )
 
 func newMetadataCommand() *cobra.Command {
-	return group("metadata", "Look at a cluster's metadata", newDumpCommand(), newShowCommand(), newDiffCommand(),
-		newHistoryCommand(), newExplainCommand(), newDigestCommand())
+	return group("metadata", "Look at a cluster's metadata, and rescue it", newDumpCommand(), newShowCommand(), newDiffCommand(),
+		newHistoryCommand(), newExplainCommand(), newDigestCommand(), newRecoverCommand())
 }
 
 func newDumpCommand() *cobra.Command {

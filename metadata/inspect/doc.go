@@ -11,6 +11,8 @@
 // partition is as it is. Passwords are in none of them, and the keys of credentials
 // in no tree.
 //
+// LoadQuorum says what one node knows of its quorum: epoch, vote, voters, ends.
+//
 // It reads files and nothing else: no lock is taken, no index is needed, and a
 // batch that a running node is just writing is reported, not an error.
 //

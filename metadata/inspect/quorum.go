@@ -36,6 +36,7 @@ type Quorum struct {
 	// too: Unapplied records.
 	StartOffset, EndOffset int64
 	LastEpoch              protocol.ControllerEpoch
+	LastMs                 int64 // when that record was written; −1 where there is none
 	Unapplied              int64
 
 	// Snapshot is the newest checkpoint, HasSnapshot false where there is none.
@@ -60,12 +61,17 @@ func (q *Quorum) NewestEpoch() protocol.ControllerEpoch {
 
 // LoadQuorum reads what a log directory, or the metadata log's own, says. Of a
 // file that is what it holds.
-func LoadQuorum(path string) (*Quorum, error) {
+func LoadQuorum(path string) (*Quorum, error) { return loadQuorum(path, false) }
+
+// LoadHeldQuorum is LoadQuorum for a caller who holds the directory himself.
+func LoadHeldQuorum(path string) (*Quorum, error) { return loadQuorum(path, true) }
+
+func loadQuorum(path string, held bool) (*Quorum, error) {
 	files, err := filesOf(path)
 	if err != nil {
 		return nil, err
 	}
-	q := &Quorum{Dir: filepath.Dir(files[0]), StoreErr: fs.ErrNotExist}
+	q := &Quorum{Dir: filepath.Dir(files[0]), LastMs: -1, StoreErr: fs.ErrNotExist}
 	q.Leader, q.Voted = protocol.NoNode, protocol.NoNode
 	if files[0] == path {
 		q.Dir = path
@@ -74,6 +80,7 @@ func LoadQuorum(path string) (*Quorum, error) {
 	if err := q.readOwner(); err != nil {
 		return nil, err
 	}
+	q.Running = q.Running && !held
 	if q.Election, _, err = raftlog.ReadElection(q.Dir); err != nil {
 		return nil, err
 	}
@@ -123,6 +130,7 @@ func (q *Quorum) readLog(files []string) error {
 			return err
 		}
 		q.Snapshot, q.SnapshotSize, q.HasSnapshot = id, info.Size(), true
+		q.LastMs = header.LastTimestampMs
 	}
 	q.EndOffset, q.LastEpoch = q.Snapshot.Offset, q.Snapshot.Epoch
 	if len(segments) > 0 {
@@ -161,7 +169,7 @@ func (q *Quorum) readSegment(path string, kraft *snapshot.Quorum) error {
 		if b.NextOffset() <= q.Snapshot.Offset {
 			continue
 		}
-		q.EndOffset, q.LastEpoch = b.NextOffset(), protocol.ControllerEpoch(b.LeaderEpoch())
+		q.EndOffset, q.LastEpoch, q.LastMs = b.NextOffset(), protocol.ControllerEpoch(b.LeaderEpoch()), b.MaxTimestamp()
 		if !b.IsControl() {
 			continue
 		}
@@ -190,19 +198,22 @@ func (q *Quorum) readStore() {
 		q.StoreErr = err
 		return
 	}
-	end, epoch := id.Offset, id.Epoch
+	end, epoch, ms := id.Offset, id.Epoch, int64(-1)
 	q.Store, q.StoreErr = raftlog.ReadStored(q.Dir, newest, func(e raftlog.Entry) error {
 		b, _, err := batch.Next(e.Data)
 		if err != nil {
 			return err
 		}
 		if uint64(b.LeaderEpoch()) == e.Term { // the others are skipped
-			end, epoch = end+b.NextOffset()-b.BaseOffset(), protocol.ControllerEpoch(e.Term)
+			end, epoch, ms = end+b.NextOffset()-b.BaseOffset(), protocol.ControllerEpoch(e.Term), b.MaxTimestamp()
 		}
 		return nil
 	})
 	if q.StoreErr == nil && end > q.EndOffset {
 		q.Unapplied = end - q.EndOffset
-		q.EndOffset, q.LastEpoch = end, epoch
+		q.EndOffset, q.LastEpoch, q.LastMs = end, epoch, ms
+	}
+	if q.StoreErr == nil && end < q.EndOffset {
+		q.StoreErr, q.Store = fmt.Errorf("it ends at offset %d, and the log at %d: it is an old copy", end, q.EndOffset), nil
 	}
 }

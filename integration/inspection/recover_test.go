@@ -1,0 +1,239 @@
+//go:build integration
+
+package inspection
+
+import (
+	"context"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm/klamm/integration/harness"
+)
+
+// activeController is the node that leads, by klamm quorum status.
+func (w *world) activeController() *harness.Node {
+	w.t.Helper()
+	out := w.klamm("quorum", "status", "--bootstrap-server", strings.Join(w.Bootstrap(), ","))
+	for i, n := range w.Nodes {
+		if strings.Contains(out, ": controller "+string(rune('1'+i))+" leads") {
+			return n
+		}
+	}
+	w.t.Fatalf("nobody leads:\n%s", out)
+	return nil
+}
+
+// TestRecover: two of three combined nodes are lost for good. The third becomes the
+// only voter, with all that it had, what only its Raft's store held included; two
+// new disks join it.
+func TestRecover(t *testing.T) {
+	w := newWorld(t, harness.StartCluster(t, 3, "auto.create.topics.enable=false", "offsets.topic.replication.factor=3",
+		"metadata.log.max.record.bytes.between.snapshots=4000", "broker.session.timeout.ms=3000"))
+	w.create("orders", 3, 3)
+	w.create("users", 1, 3)
+	w.awaitInSync("orders", 3)
+	w.produce("orders", 100)
+	before := w.topic("orders").TopicID
+
+	survivor := w.activeController()
+	others := slices.DeleteFunc(slices.Clone(w.Nodes), func(n *harness.Node) bool { return n == survivor })
+	if _, text, ok := harness.Run(t, "metadata", "recover", survivor.Data()); ok {
+		t.Error("a running node's directory is recovered")
+	} else {
+		says(t, text, "a process holds "+survivor.Data(), "stop its node first")
+	}
+	// A topic that no majority ever had: it is in the leader's store only.
+	for _, n := range others {
+		n.Signal(syscall.SIGSTOP)
+	}
+	w.createInVain(survivor, "half")
+	w.killAll(w.Nodes...)
+
+	if _, text, ok := harness.Run(t, "metadata", "recover", w.Nodes[0].Data(), w.Nodes[1].Data(), w.Nodes[2].Data()); ok {
+		t.Error("a quorum is recovered that has a majority")
+	} else {
+		says(t, text, "a majority: nothing is lost")
+	}
+	var lost []string
+	for _, n := range others {
+		lost = append(lost, n.Data())
+	}
+	had := files(t, survivor.Data())
+	plan := w.klamm("metadata", "recover", survivor.Data())
+	says(t, plan, "The longest is "+survivor.Data(), "these are missing: ", "may never have been committed", "Nothing was changed.")
+	if now := files(t, survivor.Data()); !maps.Equal(had, now) {
+		t.Error("without --yes something has changed")
+	}
+	done := w.klamm("metadata", "recover", "--yes", survivor.Data())
+	says(t, done, "is the only voter of a new quorum now", "controller.quorum.voters=")
+	keptAside(t, had, survivor.Data())
+
+	voters := quorumVoters(t, done)
+	if _, port, _ := strings.Cut(survivor.Controller, ":"); !strings.HasSuffix(voters, "@localhost:"+port) {
+		t.Errorf("the survivor listens at %s, and is said to at %s", survivor.Controller, voters)
+	}
+	survivor.Configure("controller.quorum.voters=" + voters)
+	survivor.Restart()
+	says(t, w.klamm("metadata", "show", survivor.Data(), "topics/half/partitions/0"), "replicas")
+	says(t, w.klamm("metadata", "show", survivor.Data(), "configs/topics/orders"), "retention.ms: 7200000")
+	if now := w.topic("orders").TopicID; now != before {
+		t.Errorf("orders has the id %v, and had %v", now, before)
+	}
+	w.create("new", 1, 1)
+
+	// The survivor died too, so the last in sync were on the lost disks, as far as
+	// metadata tell: what there is is taken.
+	w.await("the survivor leads every partition", func() bool {
+		w.electUnclean()
+		return !slices.ContainsFunc(w.topic("orders").Partitions, func(p kmsg.MetadataResponseTopicPartition) bool { return p.Leader != w.id(survivor) })
+	})
+	w.consume("orders", 100)
+
+	// The others come back with new disks, as brokers.
+	for i, n := range others {
+		if n.Data() != lost[i] {
+			t.Fatal("mixed up")
+		}
+		n.Configure("process.roles=broker", "listeners=PLAINTEXT://"+n.Address, "controller.quorum.voters="+voters)
+		n.Controller = ""
+		n.Wipe()
+		n.Restart()
+	}
+	w.awaitInSync("orders", 3)
+	w.produce("orders", 10)
+	w.consume("orders", 110)
+	w.sameDigests()
+}
+
+// createInVain asks a controller that has lost its followers for a topic, until it
+// has the request in its store.
+func (w *world) createInVain(n *harness.Node, name string) {
+	w.t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(n.Address), kgo.RequestRetries(0))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer client.Close()
+	store := filepath.Join(n.Data(), "__cluster_metadata-0", "raft.db")
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		_, _ = client.Broker(int(w.id(n))).Request(ctx, creation(name, 1, 1)) // in vain
+	}()
+	w.await("the request in "+store, func() bool {
+		content, err := os.ReadFile(store)
+		return err == nil && strings.Contains(string(content), name)
+	})
+	cancel()
+	<-answered
+}
+
+func (w *world) id(n *harness.Node) int32 { return int32(slices.Index(w.Nodes, n) + 1) }
+
+// electUnclean asks for leaders out of what there is.
+func (w *world) electUnclean() {
+	w.t.Helper()
+	req := kmsg.NewPtrElectLeadersRequest()
+	req.ElectionType, req.TimeoutMillis = 1, int32(patience/time.Millisecond)
+	ask[*kmsg.ElectLeadersResponse](w, req)
+}
+
+// quorumVoters is the setting that the command tells.
+func quorumVoters(t *testing.T, advice string) string {
+	t.Helper()
+	_, after, ok := strings.Cut(advice, "controller.quorum.voters=")
+	value, _, _ := strings.Cut(after, ",")
+	if !ok {
+		t.Fatalf("no voters in:\n%s", advice)
+	}
+	return value
+}
+
+// keptAside checks that all files are still there, under their names or others.
+func keptAside(t *testing.T, had map[string]string, dir string) {
+	t.Helper()
+	now := slices.Collect(maps.Values(files(t, dir)))
+	for path, content := range had {
+		if !slices.Contains(now, content) {
+			t.Errorf("nothing has the content of %s any more", path)
+		}
+	}
+}
+
+// sameDigests compares the metadata of all nodes at the last offset that all have.
+func (w *world) sameDigests() {
+	w.t.Helper()
+	w.await("equal metadata", func() bool {
+		var at string
+		digests := map[string]bool{}
+		for _, n := range w.all() {
+			args := []string{"metadata", "digest", n.Data()}
+			if at != "" {
+				args = append(args, "--at", at)
+			}
+			out, _, ok := harness.Run(w.t, args...)
+			if !ok {
+				return false
+			}
+			if at == "" {
+				at = strings.Fields(out)[1]
+			}
+			digests[out] = true
+		}
+		return len(digests) == 1
+	})
+}
+
+// TestRecoverUnderBrokers: of three controllers two are lost, then the last; the
+// brokers run on at first, and one of them becomes the controller at last.
+func TestRecoverUnderBrokers(t *testing.T) {
+	c := harness.StartSplit(t, []harness.Kind{"", "", ""}, []harness.Kind{"", ""}, "auto.create.topics.enable=false",
+		"offsets.topic.replication.factor=2", "metadata.log.max.record.bytes.between.snapshots=4000", "broker.session.timeout.ms=3000")
+	w := newWorld(t, c)
+	w.create("orders", 3, 2)
+	w.awaitInSync("orders", 2)
+	w.produce("orders", 100)
+
+	w.killAll(w.Controllers...)
+	survivor := w.Controllers[0]
+	voters := quorumVoters(t, w.klamm("metadata", "recover", "--yes", survivor.Data()))
+	survivor.Configure("controller.quorum.voters=" + voters)
+	survivor.Restart()
+	w.create("under-the-survivor", 1, 2)
+	w.awaitInSync("orders", 2)
+	w.consume("orders", 100)
+	w.Controllers = w.Controllers[:1]
+	w.sameDigests()
+	says(t, w.klamm("quorum", "status", "--bootstrap-controller", survivor.Controller), "controller 101 leads", "observer  1 ", "observer  2 ")
+
+	// All controllers are gone.
+	w.killAll(w.all()...)
+	heir := w.Nodes[0]
+	done := w.klamm("metadata", "recover", "--yes", w.Nodes[0].Data(), w.Nodes[1].Data())
+	if strings.Contains(done, w.Nodes[1].Data()+" (node 2) is the only voter") {
+		heir = w.Nodes[1]
+	}
+	heir.Controller = survivor.Controller
+	voters = strings.Replace(quorumVoters(t, done), "HOST:PORT", heir.Controller, 1)
+	for _, n := range w.Nodes {
+		n.Configure("controller.quorum.voters=" + voters)
+	}
+	heir.Configure("process.roles=broker,controller", "listeners=PLAINTEXT://"+heir.Address+",CONTROLLER://"+heir.Controller)
+	w.Controllers = nil
+	w.Restart()
+	w.create("under-a-broker", 1, 2)
+	w.awaitInSync("orders", 2)
+	w.consume("orders", 100)
+	w.sameDigests()
+}
