@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/klamm/klamm/metadata"
@@ -269,6 +270,42 @@ func leaveISRs(img *metadata.Image, env Env, broker protocol.NodeID, lostRecords
 		want.isr, want.lost = without(p.ISR, broker), lost
 		if rec := partitionChange(t.ID, p, want, cache.of(t)); rec != nil {
 			records = append(records, rec)
+		}
+	}
+	if len(records) > oneBatch {
+		slices.SortStableFunc(records, func(a, b record.Record) int { return cmp.Compare(urgency(a), urgency(b)) })
+	}
+	return records
+}
+
+// oneBatch is how many records surely are one batch of the log. What is more is
+// committed bit by bit: first those for which a partition waits.
+const oneBatch = 1000
+
+// urgency is 0 for a change of the leader, without which nobody can use the
+// partition, and 1 for a change of the ISR alone.
+func urgency(rec record.Record) int {
+	if rec.(*record.PartitionChange).Leader == record.LeaderUnchanged {
+		return 1
+	}
+	return 0
+}
+
+// ElectLeaderless elects a leader for every partition that has none and can have
+// one: an office before this one may have ended between a broker's return and the
+// elections that it makes possible.
+func ElectLeaderless(img *metadata.Image, env Env) []record.Record {
+	cache := rulesCache{img: img, env: env, mayLead: func(id protocol.NodeID) bool { return active(img, id) }}
+	var records []record.Record
+	for t := range img.Topics() {
+		for p := range t.Partitions() {
+			if p.Leader != protocol.NoNode {
+				continue
+			}
+			if rec := partitionChange(t.ID, p, as(p), cache.of(t)); rec != nil {
+				explain(rec, "controller failover")
+				records = append(records, rec)
+			}
 		}
 	}
 	return records

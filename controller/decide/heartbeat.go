@@ -16,7 +16,7 @@ type Progress struct {
 	// Registered is the offset of the broker's registration record: a broker
 	// that has it has everything that was so when it came.
 	Registered int64
-	// ShutDown is the offset of the last record of its controlled shutdown; it
+	// ShutDown is the offset of the last record of its controlled shutdown so far; it
 	// means nothing while there is none.
 	ShutDown int64
 }
@@ -28,7 +28,7 @@ type Progress struct {
 //	fenced         unfence, caught up  unfenced
 //	unfenced       fence               fenced
 //	unfenced       shut down           shutting down; with nothing to hand over fenced, may go
-//	shutting down  shut down           fenced, may go, once it has replayed the hand-over
+//	shutting down  shut down           fenced, may go, once it has replayed the hand-over of all
 func Heartbeat(img *metadata.Image, req *kmsg.BrokerHeartbeatRequest, progress Progress, env Env) ([]record.Record, *kmsg.BrokerHeartbeatResponse, error) {
 	id := protocol.NodeID(req.BrokerID)
 	b, err := checkBrokerEpoch(img, id, protocol.BrokerEpoch(req.BrokerEpoch))
@@ -52,8 +52,13 @@ func Heartbeat(img *metadata.Image, req *kmsg.BrokerHeartbeatRequest, progress P
 		}
 
 	case b.InControlledShutdown:
-		if req.CurrentMetadataOffset >= progress.ShutDown {
-			records = Fence(img, id, shutdown, env)
+		if req.CurrentMetadataOffset < progress.ShutDown {
+			break
+		}
+		// Where the office that began the hand-over ended in the midst of it, the
+		// rest comes first.
+		if records = because(leaveISRs(img, env, id, false), ofBroker(id, shutdown)); len(records) == 0 {
+			records = because([]record.Record{fencing(b, 1)}, ofBroker(id, shutdown))
 			resp.IsFenced, resp.ShouldShutdown = true, true
 		}
 
