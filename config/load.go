@@ -340,6 +340,7 @@ func (r *reader) topics() Topics {
 func (r *reader) controller() Controller {
 	c := Controller{
 		SessionTimeout:       r.positiveMs("broker.session.timeout.ms"),
+		UncleanInterval:      r.ms("unclean.leader.election.interval.ms"),
 		FastFailureDetection: r.ownFlag("klamm.fast.failure.detection", true),
 	}
 	interval := time.Duration(min(r.long("leader.imbalance.check.interval.seconds"), math.MaxInt64/int64(time.Second))) * time.Second

@@ -121,6 +121,10 @@ type Controller struct {
 	// leaderships are given back to the preferred replicas; 0 where
 	// auto.leader.rebalance.enable is false. Default 300 s.
 	RebalanceInterval time.Duration
+	// UncleanInterval (unclean.leader.election.interval.ms): how often partitions
+	// without a leader are given one that may have lost records, where
+	// unclean.leader.election.enable allows it. Default 5 min.
+	UncleanInterval time.Duration
 	// FastFailureDetection (klamm.fast.failure.detection): a process that is
 	// seen to be gone, because its connections ended and its port refuses, is
 	// replaced or fenced at once. False leaves it to the timeouts, as in Kafka.

@@ -49,6 +49,9 @@ type Config struct {
 	// RebalanceInterval is how often leaderships are given back to the preferred
 	// replicas; 0 = never.
 	RebalanceInterval time.Duration
+	// UncleanInterval is how often leaders are looked for that may have lost
+	// records, for partitions without one whose topics allow it; 0 = never.
+	UncleanInterval time.Duration
 	// Probe dials brokers, to find out who is gone (evidence.go); nil leaves that
 	// to the session timeout.
 	Probe probe.Dial

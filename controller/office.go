@@ -23,8 +23,7 @@ type office struct {
 	sessions      *sessions
 	began         time.Time // all sessions are granted as of then
 	lastAppend    time.Time
-	rebalanceAt   time.Time // of the next look at the leaderships
-	rebalancing   bool      // an op for that is queued
+	chores        []*chore
 
 	round    *round
 	inFlight *proposal // the first of round, or nil
@@ -66,7 +65,7 @@ func newOffice(ctx context.Context, c *Controller, leadership raftlog.Leadership
 	o.base = c.images.Image()
 	o.pending = o.base
 	o.began = time.Now()
-	o.lastAppend, o.rebalanceAt = o.began, o.began.Add(c.cfg.RebalanceInterval)
+	o.lastAppend, o.chores = o.began, c.chores(o.began)
 	o.sessions = newSessions(c.cfg.SessionTimeout, c.cfg.Env.NodeID, o.base, o.began)
 	return o, nil
 }
@@ -261,22 +260,26 @@ func (o *office) nextDue() time.Time {
 			next = at
 		}
 	}
-	if o.c.cfg.RebalanceInterval > 0 && !o.rebalancing && o.rebalanceAt.Before(next) {
-		next = o.rebalanceAt
+	for _, chore := range o.chores {
+		if !chore.queued && chore.next.Before(next) {
+			next = chore.next
+		}
 	}
 	return next
 }
 
-// due returns what the time asks for: silent brokers to fence, leaderships to give
-// back, a NoOp in an idle log.
+// due returns what the time asks for: silent brokers to fence, chores, a NoOp in
+// an idle log.
 func (o *office) due(now time.Time) []*op {
 	var ops []*op
 	for _, id := range o.sessions.expired(o.pending, now) {
 		ops = append(ops, o.ownOp("Fence", func() []record.Record { return o.fence(id) }))
 	}
-	if o.c.cfg.RebalanceInterval > 0 && !o.rebalancing && !now.Before(o.rebalanceAt) {
-		o.rebalancing = true
-		ops = append(ops, o.ownOp("Rebalance", o.rebalance))
+	for _, chore := range o.chores {
+		if !chore.queued && !now.Before(chore.next) {
+			chore.queued = true
+			ops = append(ops, o.ownOp(chore.name, func() []record.Record { return o.do(chore) }))
+		}
 	}
 	if idle := o.c.cfg.MaxIdle; idle > 0 && o.round == nil && now.Sub(o.lastAppend) >= idle && len(ops) == 0 {
 		ops = append(ops, o.ownOp("NoOp", func() []record.Record { return []record.Record{&record.NoOp{}} }))
@@ -314,23 +317,4 @@ func (c *Controller) fenceGone(s suspicion) {
 		return decision{records: records}, nil
 	}
 	c.submit(o)
-}
-
-// maxRebalance bounds the leaderships that are given back at a time, so that a
-// broker that comes back to many does not hold up other changes.
-const maxRebalance = 1000
-
-// rebalance gives leaderships back to preferred replicas. Where there are more it
-// goes on in the next round.
-func (o *office) rebalance() []record.Record {
-	records, more := decide.Rebalance(o.pending, maxRebalance, o.c.cfg.Env)
-	o.rebalancing = false
-	o.rebalanceAt = time.Now()
-	if !more {
-		o.rebalanceAt = o.rebalanceAt.Add(o.c.cfg.RebalanceInterval)
-	}
-	if len(records) > 0 {
-		o.c.logger.Info().Int("partitions", len(records)).Msg("gave leaderships back to the preferred replicas")
-	}
-	return records
 }

@@ -116,6 +116,7 @@ func (n *node) startController(ctx context.Context, below *stage, meta *metadata
 		SessionTimeout:    n.cfg.Controller.SessionTimeout,
 		MaxIdle:           n.cfg.Metadata.IdleInterval,
 		RebalanceInterval: n.cfg.Controller.RebalanceInterval,
+		UncleanInterval:   n.cfg.Controller.UncleanInterval,
 		Probe:             dial,
 		InterBroker:       n.cfg.Listeners.InterBroker,
 		Bootstrap:         bootstrap,

@@ -97,21 +97,34 @@ func electLeader(img *metadata.Image, topic string, id int32, kind int8, env Env
 // Rebalance gives up to most partitions back to their preferred leaders, as
 // auto.leader.rebalance.enable asks for. more tells that there may be others.
 func Rebalance(img *metadata.Image, most int, env Env) (records []record.Record, more bool) {
+	return electSome(img, most, env, func(p *metadata.Partition, r *rules, want *target) bool {
+		want.preferred, r.unclean = true, false
+		return p.Leader != p.Replicas[0]
+	}, preferredElection)
+}
+
+// ElectUnclean gives up to most partitions that have no leader one that may have
+// lost records, where unclean.leader.election.enable allows it.
+func ElectUnclean(img *metadata.Image, most int, env Env) (records []record.Record, more bool) {
+	return electSome(img, most, env, func(p *metadata.Partition, r *rules, _ *target) bool {
+		return p.Leader == protocol.NoNode && r.unclean
+	}, uncleanElection)
+}
+
+// electSome elects leaders for up to most of the partitions that need one.
+func electSome(img *metadata.Image, most int, env Env, needs func(*metadata.Partition, *rules, *target) bool, cause string) (records []record.Record, more bool) {
 	cache := rulesCache{img: img, env: env, mayLead: func(id protocol.NodeID) bool { return active(img, id) }}
 	for t := range img.Topics() {
 		for p := range t.Partitions() {
-			if p.Leader == p.Replicas[0] {
+			want, r := as(p), cache.of(t)
+			if !needs(p, &r, &want) {
 				continue
 			}
 			if len(records) == most {
 				return records, true
 			}
-			want := as(p)
-			want.preferred = true
-			r := cache.of(t)
-			r.unclean = false
 			if rec := partitionChange(t.ID, p, want, r); rec != nil {
-				explain(rec, preferredElection)
+				explain(rec, cause)
 				records = append(records, rec)
 			}
 		}

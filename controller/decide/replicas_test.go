@@ -23,10 +23,13 @@ func (c *cluster) replicas(t *testing.T, d *datadriven.TestData) {
 		c.reassign(d)
 	case "reassignments":
 		c.reassignments(d)
-	case "rebalance":
-		most := 1000
+	case "rebalance", "elect-unclean":
+		most, chore := 1000, Rebalance
 		d.MaybeScanArgs(t, "most", &most)
-		records, more := Rebalance(c.img, most, c.env)
+		if d.Cmd == "elect-unclean" {
+			chore = ElectUnclean
+		}
+		records, more := chore(c.img, most, c.env)
 		c.apply(records)
 		fmt.Fprintln(&c.out, "more", more)
 	default:
