@@ -62,7 +62,8 @@ type isrInput struct {
 }
 
 // nextISR returns the ISR that the leader wants: those who are in it, but for
-// who has not been caught up for too long, and then who has caught up since.
+// who has not been caught up for too long, and who has caught up since, by their
+// ids, as Kafka proposes them.
 func nextISR(in isrInput) []protocol.NodeID {
 	isr := make([]protocol.NodeID, 0, len(in.committed)+1)
 	for _, id := range in.committed {
@@ -75,6 +76,9 @@ func nextISR(in isrInput) []protocol.NodeID {
 		if !slices.Contains(in.committed, f.id) && in.caughtUp(f) {
 			isr = append(isr, f.id)
 		}
+	}
+	if !slices.Equal(isr, in.committed) {
+		slices.Sort(isr)
 	}
 	return isr
 }

@@ -44,6 +44,8 @@ func TestNextISR(t *testing.T) {
 		{"a broker that tells no epoch", []protocol.NodeID{1}, two(60, -1, ago(0)), nil, []protocol.NodeID{1, 2}},
 		{"fenced", []protocol.NodeID{1}, follower{id: 4, leo: 60, epoch: 14}, nil, []protocol.NodeID{1}},
 		{"nothing heard of", []protocol.NodeID{1}, two(unknownLEO, -1, time.Time{}), func(in *isrInput) { in.highWatermark, in.epochStart = 0, 0 }, []protocol.NodeID{1}},
+		{"comes in before the others", []protocol.NodeID{1, 3}, two(50, 12, ago(0)), func(in *isrInput) { in.local = 3 }, []protocol.NodeID{2, 3}},
+		{"as it was assigned", []protocol.NodeID{2, 1}, two(60, 12, ago(0)), nil, []protocol.NodeID{2, 1}},
 		{"not a replica any more", []protocol.NodeID{1, 3}, two(55, 12, ago(0)), nil, []protocol.NodeID{1, 2}},
 	} {
 		in := base
