@@ -172,19 +172,24 @@ func (l *Log) sync(w *flushWork) error {
 			return fmt.Errorf("sync directory %s: %w", w.path, err)
 		}
 	}
+	return l.syncCreation(w.path, w.parentLater)
+}
+
+// syncCreation makes durable what creating the log has left to the first flush:
+// partition.metadata and the directory's own name. With parentLater the caller
+// syncs the directory that it lies in. syncing is held.
+func (l *Log) syncCreation(path string, parentLater bool) error {
 	if l.parentSynced {
 		return nil
 	}
-	// What creating the log has left to the first flush: partition.metadata and
-	// the directory's own name.
-	if err := syncFile(l.fs, filepath.Join(w.path, partitionMetaFile)); err != nil {
-		return fmt.Errorf("sync %s in %s: %w", partitionMetaFile, w.path, err)
+	if err := syncFile(l.fs, filepath.Join(path, partitionMetaFile)); err != nil {
+		return fmt.Errorf("sync %s in %s: %w", partitionMetaFile, path, err)
 	}
-	if w.parentLater {
+	if parentLater {
 		return nil
 	}
-	if err := l.fs.SyncDir(filepath.Dir(w.path)); err != nil {
-		return fmt.Errorf("sync directory %s: %w", filepath.Dir(w.path), err)
+	if err := l.fs.SyncDir(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("sync directory %s: %w", filepath.Dir(path), err)
 	}
 	l.parentSynced = true
 	return nil

@@ -594,6 +594,28 @@ func TestShortWrite(t *testing.T) {
 	}
 }
 
+// A log that was made to begin elsewhere before its first flush, as for a snapshot
+// that was fetched, has its recovery point there. What its creation left to the
+// first flush must be on disk, then: partition.metadata, and its own name.
+func TestBeginningElsewhereIsDurable(t *testing.T) {
+	mem := vfs.NewMem()
+	opts := smallOptions()
+	opts.TopicID = protocol.UUID{1, 2, 3}
+	l := openTest(t, mem, "/t-0", opts)
+	if err := l.TruncateFullyAndStartAt(100); err != nil {
+		t.Fatal(err)
+	}
+	opts.RecoveryPoint = l.FlushedTo()
+	mem = mem.Crash(nil)
+	if _, err := mem.Stat("/t-0/" + partitionMetaFile); err != nil {
+		t.Fatal(err)
+	}
+	l = openTest(t, mem, "/t-0", opts)
+	if l.TopicID() != opts.TopicID || l.LEO() != 100 {
+		t.Errorf("topic id %s, log end %d", l.TopicID(), l.LEO())
+	}
+}
+
 // Each fault that a build tag puts in is caught by the test named here.
 func TestBrokenBuildsAreCaught(t *testing.T) {
 	if broken != "" || testing.Short() {

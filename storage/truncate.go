@@ -375,6 +375,10 @@ func (l *Log) truncateFully(offset int64) error {
 	if err := l.fs.SyncDir(path); err != nil {
 		return l.fail(fmt.Errorf("sync directory %s: %w", path, err))
 	}
+	// The recovery point is the offset now: all below it counts as synced.
+	if err := l.syncCreation(path, false); err != nil {
+		return l.fail(err)
+	}
 	l.log.Info().Str("path", path).Int64("offset", offset).Msg("log emptied, goes on at a new offset")
 	return nil
 }
