@@ -3,6 +3,7 @@ package vfs
 import (
 	"maps"
 	"math/rand/v2"
+	"slices"
 )
 
 // Crash returns the file system that a machine finds after a power cut. With
@@ -37,8 +38,8 @@ func (n *node) crash(rng *rand.Rand) *node {
 			}
 		}
 		out.entries = make(map[string]*node, len(names))
-		for name, child := range names {
-			out.entries[name] = child.crash(rng)
+		for _, name := range slices.Sorted(maps.Keys(names)) { // the same rng, the same rest
+			out.entries[name] = names[name].crash(rng)
 		}
 		out.durable = maps.Clone(out.entries)
 		return out
