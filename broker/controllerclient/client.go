@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -46,6 +47,9 @@ type Config struct {
 	// controller may take for a request it makes a second one of it, which finds
 	// the topic that the first one created. Default 30 s (request.timeout.ms).
 	AttemptTimeout time.Duration
+	// Jitter lengthens a pause, so that requests that lost the controller at one
+	// moment do not all come back at one. Default: by up to a tenth, at random.
+	Jitter func(pause time.Duration) time.Duration
 }
 
 // Dialer returns a Config.Dial over real connections.
@@ -91,6 +95,9 @@ func New(cfg Config, log zerolog.Logger) *Client {
 	}
 	if cfg.AttemptTimeout == 0 {
 		cfg.AttemptTimeout = 30 * time.Second
+	}
+	if cfg.Jitter == nil {
+		cfg.Jitter = func(pause time.Duration) time.Duration { return pause + rand.N(pause/10) }
 	}
 	if cfg.Address == nil {
 		cfg.Address = func(id protocol.NodeID) (string, bool) {
@@ -157,7 +164,7 @@ func (c *Client) Do(ctx context.Context, req kmsg.Request) (kmsg.Response, error
 			continue
 		}
 		c.nextTurn(leader)
-		if waitFor(ctx, changed, pause) {
+		if waitFor(ctx, changed, c.cfg.Jitter(pause)) {
 			pause = firstPause // a new leader is not in office at once, but soon
 		} else {
 			pause = min(2*pause, maxPause)

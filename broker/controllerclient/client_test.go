@@ -267,7 +267,7 @@ func TestNewLeaderIsAskedSoonAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQuorum(1)
 		q.down[1] = true
-		c := q.client(Config{Leader: q.known})
+		c := q.client(Config{Leader: q.known, Jitter: func(pause time.Duration) time.Duration { return pause }})
 		defer c.Close()
 		done := make(chan time.Time, 1)
 		go func() {
