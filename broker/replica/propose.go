@@ -1,6 +1,8 @@
 package replica
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -103,12 +105,13 @@ func (m *Manager) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case now := <-lagging.C:
-			for p := range m.Partitions() {
-				if p.lags(now, m.proposer.cfg.MaxLag) {
-					m.proposer.add(p)
-				}
-			}
+			m.addLagging(now)
 		case <-m.proposer.wake:
+			select {
+			case now := <-lagging.C:
+				m.addLagging(now) // it goes with the same request
+			default:
+			}
 			if retry := m.propose(ctx); len(retry) > 0 {
 				// Before anything else: what follows depends on it.
 				select {
@@ -120,6 +123,15 @@ func (m *Manager) Run(ctx context.Context) error {
 					m.proposer.add(p)
 				}
 			}
+		}
+	}
+}
+
+// addLagging has the ISRs looked at that a member lags behind in.
+func (m *Manager) addLagging(now time.Time) {
+	for p := range m.Partitions() {
+		if p.lags(now, m.proposer.cfg.MaxLag) {
+			m.proposer.add(p)
 		}
 	}
 }
@@ -199,7 +211,8 @@ func alterPartition(node protocol.NodeID, epoch protocol.BrokerEpoch, proposals 
 	req := kmsg.NewPtrAlterPartitionRequest()
 	req.BrokerID, req.BrokerEpoch = int32(node), int64(epoch)
 	slices.SortFunc(proposals, func(a, b proposal) int {
-		return slices.Compare(a.partition.topicID[:], b.partition.topicID[:])
+		return cmp.Or(bytes.Compare(a.partition.topicID[:], b.partition.topicID[:]),
+			cmp.Compare(a.partition.tp.Partition, b.partition.tp.Partition))
 	})
 	for _, want := range proposals {
 		p := kmsg.NewAlterPartitionRequestTopicPartition()
