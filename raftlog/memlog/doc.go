@@ -16,11 +16,14 @@
 //
 // A Disk is what survives: New with the Disk of an earlier Log is a restart.
 //
+// Where several nodes are wanted, a Member is one log of a quorum, with terms,
+// elections and entries that reach some and not others (member.go).
+//
 // The same tests run over this package and over raftlog's engine:
 // raftlog/contract_test.go.
 //
 // Lock order: step (held while the state machine is called), then mu or the
 // disk's, never both.
 //
-// Start reading at Log.Propose.
+// Start reading at Log.Propose, or at Member.
 package memlog

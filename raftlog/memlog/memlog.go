@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -31,6 +30,8 @@ type Disk struct {
 	term    uint64
 	last    uint64 // index of the last entry
 	entries []raftlog.Entry
+	// base is the index of the last entry that a snapshot stands for.
+	base, baseTerm uint64
 }
 
 // Log is a raftlog.Log in memory. Until Hold each proposal is committed at once.
@@ -110,30 +111,15 @@ func (l *Log) Run(ctx context.Context) error {
 }
 
 func (l *Log) restore() error {
-	if l.cfg.Snapshots == nil {
-		return nil
-	}
-	metas, err := l.cfg.Snapshots.List()
-	if err != nil || len(metas) == 0 {
-		return err
-	}
-	meta, r, err := l.cfg.Snapshots.Open(metas[0].ID)
+	l.step.Lock()
+	defer l.step.Unlock()
+	applied, err := restore(&l.cfg)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = r.Close() }()
-	l.step.Lock()
-	defer l.step.Unlock()
-	if err := l.cfg.StateMachine.Restore(meta, r); err != nil {
-		return fmt.Errorf("restore snapshot %s: %w", meta.ID, err)
-	}
 	l.mu.Lock()
-	l.applied = meta.Index
-	l.mu.Unlock()
-	l.disk.mu.Lock()
-	defer l.disk.mu.Unlock()
-	l.disk.last = max(l.disk.last, meta.Index)
-	l.disk.term = max(l.disk.term, meta.Term)
+	defer l.mu.Unlock()
+	l.applied = applied
 	return nil
 }
 
@@ -296,53 +282,10 @@ func (l *Log) Status() raftlog.Status {
 
 // TakeSnapshot writes a snapshot of what is applied and drops the entries before it.
 func (l *Log) TakeSnapshot(ctx context.Context) error {
-	if l.cfg.Snapshots == nil {
-		return nil
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
 	l.step.Lock()
 	defer l.step.Unlock()
 	l.mu.Lock()
 	applied := l.applied
 	l.mu.Unlock()
-	metas, err := l.cfg.Snapshots.List()
-	if err != nil || applied == 0 || (len(metas) > 0 && metas[0].Index >= applied) {
-		return err
-	}
-	snap, err := l.cfg.StateMachine.Snapshot()
-	if err != nil {
-		return err
-	}
-	defer snap.Release()
-	sink, err := l.cfg.Snapshots.Create(raftlog.SnapshotMeta{Index: applied, Term: l.disk.termOf(applied)})
-	if err != nil {
-		return err
-	}
-	if _, err := snap.WriteTo(sink); err != nil {
-		return errors.Join(err, sink.Cancel())
-	}
-	if err := sink.Close(); err != nil {
-		return err
-	}
-	l.disk.trim(applied)
-	return nil
-}
-
-func (d *Disk) termOf(index uint64) uint64 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, e := range d.entries {
-		if e.Index == index {
-			return e.Term
-		}
-	}
-	return d.term
-}
-
-func (d *Disk) trim(upTo uint64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.entries = slices.DeleteFunc(d.entries, func(e raftlog.Entry) bool { return e.Index <= upTo })
+	return takeSnapshot(ctx, &l.cfg, applied)
 }

@@ -1,0 +1,8 @@
+//go:build broken_commit
+
+package memlog
+
+const (
+	brokenOffice = false
+	brokenCommit = true
+)

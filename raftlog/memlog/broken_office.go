@@ -1,0 +1,8 @@
+//go:build broken_office
+
+package memlog
+
+const (
+	brokenOffice = true
+	brokenCommit = false
+)
