@@ -29,9 +29,25 @@ func (c *Controller) AlterConfigs(req *kmsg.AlterConfigsRequest, by string, dead
 
 // UpdateFeatures finalizes levels of features.
 func (c *Controller) UpdateFeatures(req *kmsg.UpdateFeaturesRequest, by string, deadline time.Time) *Pending[Change[*kmsg.UpdateFeaturesResponse]] {
-	return change(c, "UpdateFeatures", by, deadline, func(o *office) ([]record.Record, *kmsg.UpdateFeaturesResponse) {
-		return decide.UpdateFeatures(o.pending, req, c.cfg.Env)
+	p := newPending("UpdateFeatures", by, deadline, func(o *office, answer *Change[*kmsg.UpdateFeaturesResponse]) (decision, error) {
+		env := c.cfg.Env
+		var control []record.Control
+		if v := c.cfg.Voters; v != nil {
+			env.KRaftVersion = v.Quorum().Version
+		}
+		if decide.RaisesKRaft(req, env) {
+			control, env.KRaftUpgrade = c.cfg.Voters.dynamic(o.pending)
+		}
+		records, resp := decide.UpdateFeatures(o.pending, req, env)
+		answer.Response, answer.Offset = resp, -1
+		if resp.ErrorCode != 0 {
+			control = nil
+		}
+		return decision{records: records, control: control, then: func(_, last int64) { answer.Offset = last }}, nil
 	})
+	p.op.atomic = true
+	c.submit(p.op)
+	return p
 }
 
 // AlterClientQuotas sets and removes quotas.

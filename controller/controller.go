@@ -60,6 +60,8 @@ type Config struct {
 	// Registration is what this controller registers itself as when it takes
 	// office; nil = it does not. Other controllers send theirs as requests.
 	Registration *kmsg.ControllerRegistrationRequest
+	// Voters is what it takes to change the voters; nil: they are static for good.
+	Voters *Voters
 }
 
 // maxQueued bounds the ops that wait for a decision. An op holds its decoded

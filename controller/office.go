@@ -185,7 +185,7 @@ func (o *office) decideOp(r *round, delta *metadata.Delta, op *op) {
 		}
 		sizes, total, err = r.measure(op, level, d.records)
 	}
-	if op.failed = err; err != nil || len(d.records) == 0 {
+	if op.failed = err; err != nil || len(d.records) == 0 && len(d.control) == 0 {
 		if r.empty() {
 			op.finish(err)
 		} else {
@@ -194,12 +194,17 @@ func (o *office) decideOp(r *round, delta *metadata.Delta, op *op) {
 		return
 	}
 	first := r.next
-	r.add(op, level, d.records, sizes, total)
+	if len(d.records) > 0 {
+		r.add(op, level, d.records, sizes, total)
+	}
 	for _, rec := range d.records {
 		if err := delta.Replay(rec); err != nil {
 			// The log must not get what no node could replay.
 			panic(fmt.Sprintf("controller: %s decided a record that does not fit the image at %d: %v", op.name, o.pending.Offset(), err))
 		}
+	}
+	if len(d.control) > 0 {
+		r.addControl(op, d.control, len(d.records) > 0)
 	}
 	o.pending = delta.Apply(r.next-1, o.epoch, now.UnixMilli())
 	if d.then != nil {

@@ -42,6 +42,7 @@ type life struct {
 // decision is what came out of an op.
 type decision struct {
 	records []record.Record
+	control []record.Control // about the log itself; they make a batch of their own
 	// then runs right after the records have been taken into the pending image,
 	// with the offsets that they get; may be nil.
 	then func(first, last int64)

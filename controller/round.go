@@ -33,6 +33,7 @@ type proposal struct {
 	first   int64         // offset that its first record gets
 	level   feature.Level // of metadata.version, for all of its records
 	records []record.Record
+	control []record.Control // instead of records
 	bytes   int
 	ops     []*op // answered when it is committed
 }
@@ -104,11 +105,26 @@ func (r *round) push(level feature.Level, rec record.Record, bytes int) {
 	_, r.sealed = rec.(*record.EndTransaction)
 }
 
+// addControl takes an op's control records in; the op is answered with them, and not
+// with the records that it has besides.
+func (r *round) addControl(o *op, records []record.Control, besides bool) {
+	if besides {
+		last := r.last()
+		last.ops = last.ops[:len(last.ops)-1]
+	}
+	r.batches = append(r.batches, &proposal{first: r.next, control: records, ops: []*op{o}})
+	r.next += int64(len(records))
+	r.sealed = true
+}
+
 // follow answers an op that has no records with those decided before it.
 func (r *round) follow(o *op) { r.last().ops = append(r.last().ops, o) }
 
 // encode is the batch as it goes to the log. The state machine gives it its
 // base offset.
 func (p *proposal) encode(epoch protocol.ControllerEpoch, now time.Time) []byte {
+	if p.control != nil {
+		return record.EncodeControlBatch(p.control, 0, epoch, now.UnixMilli())
+	}
 	return record.EncodeBatch(p.records, p.level, 0, epoch, now.UnixMilli())
 }

@@ -83,6 +83,8 @@ func (a *Admin) APIs() []server.API {
 		server.Serve(kmsg.ListConfigResources, a.listConfigResources),
 		server.Serve(kmsg.UpdateFeatures, a.updateFeatures),
 		server.Serve(kmsg.UnregisterController, a.unregisterController),
+		server.Serve(kmsg.AddRaftVoter, a.addRaftVoter),
+		server.Serve(kmsg.RemoveRaftVoter, a.removeRaftVoter),
 		server.Serve(kmsg.DescribeTopicPartitions, a.describeTopicPartitions),
 		server.Serve(kmsg.AlterClientQuotas, a.alterClientQuotas),
 		server.Serve(kmsg.DescribeClientQuotas, a.describeClientQuotas),

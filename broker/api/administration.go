@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -21,6 +22,25 @@ func (a *Admin) updateFeatures(_ context.Context, req *server.Request) server.An
 func (a *Admin) unregisterController(_ context.Context, req *server.Request) server.Answer {
 	return a.forward(req, a.RequestTimeout, nil, func(code int16, message *string) kmsg.Response {
 		resp := kmsg.NewPtrUnregisterControllerResponse()
+		resp.ErrorCode, resp.ErrorMessage = code, message
+		return resp
+	})
+}
+
+// addRaftVoter has the controller give a controller a vote.
+func (a *Admin) addRaftVoter(_ context.Context, req *server.Request) server.Answer {
+	timeout := time.Duration(req.Body.(*kmsg.AddRaftVoterRequest).TimeoutMillis) * time.Millisecond
+	return a.forward(req, timeout, nil, func(code int16, message *string) kmsg.Response {
+		resp := kmsg.NewPtrAddRaftVoterResponse()
+		resp.ErrorCode, resp.ErrorMessage = code, message
+		return resp
+	})
+}
+
+// removeRaftVoter has the controller take a controller's vote.
+func (a *Admin) removeRaftVoter(_ context.Context, req *server.Request) server.Answer {
+	return a.forward(req, a.RequestTimeout, nil, func(code int16, message *string) kmsg.Response {
+		resp := kmsg.NewPtrRemoveRaftVoterResponse()
 		resp.ErrorCode, resp.ErrorMessage = code, message
 		return resp
 	})

@@ -102,7 +102,14 @@ func (n *node) startController(ctx context.Context, below *stage, meta *metadata
 	if n.cfg.Controller.FastFailureDetection {
 		dial = probe.TCP
 	}
+	changes := &controller.Voters{
+		Quorum: meta.replayer.Quorum, Members: engine, Listener: n.cfg.Listeners.Controller[0].Name, Supports: n.kraftVersions,
+	}
+	if formatted := header.KRaft.Version; formatted == 0 {
+		changes.Static = voters.initial
+	}
 	ctl := controller.New(controller.Config{
+		Voters: changes,
 		Env: decide.Env{
 			ClusterID:         n.cluster,
 			NodeID:            n.cfg.Node.ID,
@@ -163,7 +170,7 @@ func (n *node) serveController(ctx context.Context, below *stage, listener confi
 		ClusterID: n.cluster, Log: meta.log, FS: vfs.OS(), Dir: meta.dir,
 		Leadership: q.engine.Leadership, Grown: meta.replayer.Grown, Endpoint: q.endpoint,
 	}
-	apis := append(controllerapi.APIs(controllerapi.Config{Controller: ctl, Metadata: log, Loggers: env.Loggers, Log: n.asked}),
+	apis := append(controllerapi.APIs(controllerapi.Config{Controller: ctl, Metadata: log, Listener: n.cfg.Listeners.Controller[0].Name, Loggers: env.Loggers, Log: n.asked}),
 		api.ApiVersions(env), api.DescribeCluster(env), api.DescribeACLs(env), api.DescribeConfigs(env))
 	cfg := n.serverConfig(listener, protocol.ControllerListener)
 	cfg.Preface = []byte(raftlog.Preface)

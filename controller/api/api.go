@@ -32,6 +32,8 @@ type Config struct {
 	// after that, so that its leaders here can be asked at once. Brokers that
 	// forward a creation wait for their own part.
 	Applied func(ctx context.Context, offset int64) error
+	// Listener is the name of the listener on which controllers reach each other.
+	Listener string
 	// Metadata is what observers fetch; nil: they are not served.
 	Metadata *MetadataLog
 	// Loggers are those of this node.
@@ -88,6 +90,10 @@ func APIs(cfg Config) []server.API {
 		int16(kmsg.DeleteACLs):                 h.deleteACLs,
 		int16(kmsg.UnregisterController):       h.unregisterController,
 	}
+	if cfg.Metadata != nil {
+		h.forwarded[int16(kmsg.AddRaftVoter)] = h.addRaftVoter
+		h.forwarded[int16(kmsg.RemoveRaftVoter)] = h.removeRaftVoter
+	}
 	apis := []server.API{
 		server.Serve(kmsg.BrokerRegistration, direct(h.registerBroker)),
 		server.Serve(kmsg.BrokerHeartbeat, h.heartbeatOnConn),
@@ -97,7 +103,8 @@ func APIs(cfg Config) []server.API {
 		server.Serve(kmsg.Envelope, h.envelope),
 	}
 	if cfg.Metadata != nil {
-		apis = append(apis, server.Serve(kmsg.Fetch, h.fetch), server.Serve(kmsg.FetchSnapshot, direct(h.fetchSnapshot)))
+		apis = append(apis, server.Serve(kmsg.Fetch, h.fetch), server.Serve(kmsg.FetchSnapshot, direct(h.fetchSnapshot)),
+			server.Serve(kmsg.UpdateRaftVoter, direct(h.updateRaftVoter)))
 	}
 	for key, handle := range h.forwarded {
 		apis = append(apis, server.Serve(kmsg.Key(key), direct(handle)))

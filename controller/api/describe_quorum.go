@@ -92,7 +92,9 @@ func replicaState(status raftlog.Status, peer raftlog.Peer, end int64) kmsg.Desc
 // observer.
 func (h *handlers) observerStates(status raftlog.Status) (states []kmsg.DescribeQuorumResponseTopicPartitionReplicaState) {
 	for _, o := range h.observers.list(status.Leadership.Epoch, time.Now()) {
-		if slices.ContainsFunc(status.Voters, func(v raftlog.Peer) bool { return v.ID == o.id }) {
+		if slices.ContainsFunc(status.Voters, func(v raftlog.Peer) bool {
+			return v.ID == o.id && (v.DirectoryID == o.directory || v.DirectoryID == protocol.ZeroUUID)
+		}) {
 			continue
 		}
 		s := kmsg.NewDescribeQuorumResponseTopicPartitionReplicaState()

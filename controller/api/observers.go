@@ -74,6 +74,15 @@ func (o *observers) note(key replicaKey, epoch protocol.ControllerEpoch, offset,
 	r.leo, r.fetched, r.fetchEnd = offset, now, end
 }
 
+// follows tells whether a replica fetches from the leader of an epoch, and has had
+// everything (Kafka's isReplicaCaughtUp asks for as much).
+func (o *observers) follows(key replicaKey, epoch protocol.ControllerEpoch, now time.Time) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	r, ok := o.known[key]
+	return ok && epoch == o.epoch && !r.caughtUp.IsZero() && now.Sub(r.fetched) < observerSession
+}
+
 func (o *observers) expireLocked(now time.Time) {
 	for key, r := range o.known {
 		if now.Sub(r.fetched) >= observerSession {

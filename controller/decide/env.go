@@ -22,6 +22,9 @@ type Env struct {
 	NodeID protocol.NodeID
 	// KRaftVersion is the finalized kraft.version, which no image holds.
 	KRaftVersion int16
+	// KRaftUpgrade says why the voters of a static quorum can not move into the log;
+	// nil: they can.
+	KRaftUpgrade error
 	// Static are the keys of this node's server.properties.
 	Static config.Lookup
 	// NumPartitions and ReplicationFactor are what −1 stands for in

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -64,6 +65,17 @@ func UpdateFeatures(img *metadata.Image, req *kmsg.UpdateFeaturesRequest, env En
 	return records, resp
 }
 
+// RaisesKRaft tells whether a request that UpdateFeatures accepts makes a static quorum
+// a dynamic one.
+func RaisesKRaft(req *kmsg.UpdateFeaturesRequest, env Env) bool {
+	if req.Version >= 1 && req.ValidateOnly {
+		return false
+	}
+	return slices.ContainsFunc(req.FeatureUpdates, func(u kmsg.UpdateFeaturesRequestFeatureUpdate) bool {
+		return u.Feature == feature.KRaftVersion && u.MaxVersionLevel > env.KRaftVersion
+	})
+}
+
 // updateFeature returns the record of one change, which Kafka writes even where
 // the level stays.
 func updateFeature(img *metadata.Image, name string, level int16, kind int8, validateOnly bool, proposed map[string]int16, env Env) (record.Record, error) {
@@ -98,11 +110,13 @@ func updateFeature(img *metadata.Image, name string, level int16, kind int8, val
 			why = "Unsafe metadata downgrade is not supported in this version."
 		}
 		return nil, protocol.Errorf(protocol.ErrInvalidUpdateVersion, "Unsupported metadata.version downgrade from %d to %d. %s", current, level, why)
+	case name == feature.KRaftVersion && level < current:
+		return nil, refuse("Can't downgrade the version of this feature.")
 	case name == feature.KRaftVersion:
-		if !validateOnly {
-			return nil, refuse("The voters of this cluster stay where they are: this version moves them neither from its configuration into its metadata nor back.")
+		if !validateOnly && env.KRaftUpgrade != nil {
+			return nil, refuse(env.KRaftUpgrade.Error())
 		}
-		return nil, nil
+		return nil, nil // control records say it: RaisesKRaft
 	}
 	known, ok := feature.Find(name)
 	if !ok {

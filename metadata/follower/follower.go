@@ -264,6 +264,7 @@ func (f *Follower) request() (*kmsg.FetchRequest, position) {
 	p := kmsg.NewFetchRequestTopicPartition()
 	var lastEpoch protocol.LeaderEpoch
 	asked.offset, lastEpoch = f.cfg.Replica.End()
+	asked.epoch = max(asked.epoch, protocol.ControllerEpoch(lastEpoch)) // Raft may have brought it
 	p.CurrentLeaderEpoch, p.FetchOffset, p.LastFetchedEpoch = int32(asked.epoch), asked.offset, int32(lastEpoch)
 	p.PartitionMaxBytes = maxFetchBytes
 	p.ReplicaDirectoryID = f.cfg.DirectoryID

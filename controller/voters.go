@@ -1,0 +1,274 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/klamm/klamm/controller/decide"
+	"github.com/klamm/klamm/metadata"
+	"github.com/klamm/klamm/metadata/record"
+	"github.com/klamm/klamm/metadata/snapshot"
+	"github.com/klamm/klamm/protocol"
+	"github.com/klamm/klamm/raftlog"
+)
+
+// Members is Raft's membership, which follows the voters of the log: a
+// raftlog.Engine.
+type Members interface {
+	// Invite has a node be fed that is to become a voter, until Uninvite.
+	Invite(raftlog.Voter)
+	Uninvite(raftlog.Voter)
+	// Member tells what a node is in Raft; the channel is closed at the next change.
+	Member(raftlog.Voter) (raftlog.Membership, <-chan struct{})
+	// Settled tells whether the members are the voters of the log.
+	Settled() bool
+	// Directory is the directory that a voter of a static quorum has been seen with.
+	Directory(protocol.NodeID) (protocol.UUID, bool)
+}
+
+// Voters is what it takes to change the voters while they vote (KIP-853).
+type Voters struct {
+	// Quorum is what the log says of the voters, as of now.
+	Quorum  func() snapshot.Quorum
+	Members Members
+	// Listener is the name of the listener on which controllers reach each other.
+	Listener string
+	// Supports asks a controller which levels of kraft.version it supports.
+	Supports func(ctx context.Context, endpoint string) (low, high int16, err error)
+	// Static are the voters of a static quorum.
+	Static []raftlog.Voter
+
+	changing sync.Mutex // one change at a time
+}
+
+// membersPause is how soon it is looked again whether a node has caught up.
+const membersPause = 20 * time.Millisecond
+
+var errChanging = protocol.Errorf(protocol.ErrRequestTimedOut, "Request timed out waiting for leader to handle previous voter change request")
+
+// begin lets one change in, once what came before it has reached Raft.
+func (v *Voters) begin(ctx context.Context) error {
+	if !v.changing.TryLock() {
+		return errChanging
+	}
+	if v.Quorum().Version == 0 || awaitMembers(ctx, func() (bool, <-chan struct{}) { return v.Members.Settled(), nil }) {
+		return nil
+	}
+	v.changing.Unlock()
+	return errChanging
+}
+
+// awaitMembers waits until ok says so. It reports false where ctx ends before.
+func awaitMembers(ctx context.Context, ok func() (bool, <-chan struct{})) bool {
+	for {
+		done, changed := ok()
+		if done {
+			return true
+		}
+		timer := time.NewTimer(membersPause)
+		select {
+		case <-changed:
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return false
+		}
+		timer.Stop()
+	}
+}
+
+// endpoint is a voter as Raft knows it: at the listener that controllers use, or
+// the first.
+func (v *Voters) endpoint(r record.Voter) raftlog.Voter {
+	at := slices.IndexFunc(r.Endpoints, func(e record.VoterEndpoint) bool { return e.Name == v.Listener })
+	e := r.Endpoints[max(at, 0)]
+	return raftlog.Voter{ID: r.ID, DirectoryID: r.DirectoryID, Endpoint: net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))}
+}
+
+// AddVoter makes a controller that follows the log a voter: Raft feeds it without a
+// vote until it has everything, then the log names it, then it votes. caughtUp tells
+// whether it follows at all. The answer waits for the vote, as long as ctx lasts.
+func (c *Controller) AddVoter(ctx context.Context, added record.Voter, by string, caughtUp func() bool) error {
+	v := c.cfg.Voters
+	if v == nil {
+		_, err := decide.AddVoter(nil, 0, added)
+		return err
+	}
+	key := decide.ReplicaKey(added.ID, added.DirectoryID)
+	if err := v.begin(ctx); err != nil {
+		return err
+	}
+	defer v.changing.Unlock()
+	quorum := v.Quorum()
+	if _, err := decide.AddVoter(quorum.Voters, quorum.Version, added); err != nil {
+		return err
+	}
+	lagging := protocol.Errorf(protocol.ErrRequestTimedOut, "Aborted add voter operation for %s since it is lagging behind", key)
+	follows, cancel := context.WithTimeout(ctx, followTimeout)
+	defer cancel()
+	if !awaitMembers(follows, func() (bool, <-chan struct{}) { return caughtUp(), nil }) {
+		return lagging
+	}
+	guest := v.endpoint(added)
+	low, high, err := v.Supports(ctx, guest.Endpoint)
+	switch {
+	case err != nil:
+		c.logger.Warn().Err(err).Str("voter", key).Str("endpoint", guest.Endpoint).Msg("a controller that is to vote does not answer")
+		return protocol.Errorf(protocol.ErrRequestTimedOut, "New voter %s is not ready to receive requests", key)
+	case quorum.Version < low || quorum.Version > high:
+		return protocol.Errorf(protocol.ErrInvalidRequest,
+			"Aborted add voter operation for %s since the kraft.version range (min: %d, max: %d) doesn't support the finalized version %d", key, low, high, quorum.Version)
+	}
+	added.MinKRaft, added.MaxKRaft = low, high
+	c.logger.Info().Str("voter", key).Str("endpoint", guest.Endpoint).Msg("adding a voter: it is fed until it has everything")
+	v.Members.Invite(guest)
+	defer v.Members.Uninvite(guest)
+	if !awaitMembers(ctx, func() (bool, <-chan struct{}) {
+		m, changed := v.Members.Member(guest)
+		return m.Member && m.CaughtUp, changed
+	}) {
+		return lagging
+	}
+	if err := c.writeVoters(ctx, "AddRaftVoter", by, func(q snapshot.Quorum) (*record.Voters, error) {
+		return decide.AddVoter(q.Voters, q.Version, added)
+	}); err != nil {
+		return err
+	}
+	c.logger.Info().Str("voter", key).Msg("added a voter")
+	// It is one by now, whenever Raft has it vote.
+	awaitMembers(ctx, func() (bool, <-chan struct{}) {
+		m, changed := v.Members.Member(guest)
+		return m.Votes, changed
+	})
+	return nil
+}
+
+// followTimeout is how long a controller that is to become a voter may take to be
+// seen following: after an election the leader has to hear of everybody anew.
+const followTimeout = 3 * time.Second
+
+// RemoveVoter takes a voter's vote. Where that is this node, another will lead.
+func (c *Controller) RemoveVoter(ctx context.Context, id protocol.NodeID, directory protocol.UUID, by string) error {
+	v := c.cfg.Voters
+	if v == nil {
+		_, err := decide.RemoveVoter(nil, 0, id, directory)
+		return err
+	}
+	if err := v.begin(ctx); err != nil {
+		return err
+	}
+	defer v.changing.Unlock()
+	var left *record.Voters
+	if err := c.writeVoters(ctx, "RemoveRaftVoter", by, func(q snapshot.Quorum) (_ *record.Voters, err error) {
+		if left, err = decide.RemoveVoter(q.Voters, q.Version, id, directory); err != nil {
+			return nil, err
+		}
+		return left, c.majorityLives(left, decide.ReplicaKey(id, directory))
+	}); err != nil {
+		return err
+	}
+	c.logger.Info().Str("voter", decide.ReplicaKey(id, directory)).Msg("removed a voter")
+	if id == c.cfg.Env.NodeID {
+		return nil // others have to see to it
+	}
+	awaitMembers(ctx, func() (bool, <-chan struct{}) {
+		m, changed := v.Members.Member(raftlog.Voter{ID: id, DirectoryID: directory})
+		return !m.Member, changed
+	})
+	return nil
+}
+
+// silence is for how long a voter may not have answered and count as alive.
+const silence = 5 * time.Second
+
+// majorityLives refuses voters of whom too few answer to agree on anything. Kafka
+// writes such voters, which are never committed, and answers likewise in the end.
+func (c *Controller) majorityLives(voters *record.Voters, gone string) error {
+	heard := make(map[protocol.NodeID]int64)
+	for _, p := range c.log.Status().Voters {
+		heard[p.ID] = p.LastFetchMs
+	}
+	since := time.Now().Add(-silence).UnixMilli()
+	live := 0
+	for _, v := range voters.Voters {
+		if heard[v.ID] >= since {
+			live++
+		}
+	}
+	if live > len(voters.Voters)/2 {
+		return nil
+	}
+	return protocol.Errorf(protocol.ErrRequestTimedOut, "Without %s only %d of %d voters would be alive, which is no majority: remove those first that are not",
+		gone, live, len(voters.Voters))
+}
+
+// UpdateVoter takes what a voter says of itself.
+func (c *Controller) UpdateVoter(ctx context.Context, updated record.Voter) error {
+	v := c.cfg.Voters
+	if v == nil {
+		return protocol.ErrUnsupportedVersion
+	}
+	if !v.changing.TryLock() {
+		return protocol.ErrRequestTimedOut
+	}
+	defer v.changing.Unlock()
+	return c.writeVoters(ctx, "UpdateRaftVoter", "", func(q snapshot.Quorum) (*record.Voters, error) {
+		return decide.UpdateVoter(q.Voters, q.Version, updated)
+	})
+}
+
+// writeVoters commits the voters that change decides on those of the log.
+func (c *Controller) writeVoters(ctx context.Context, name, by string, change func(snapshot.Quorum) (*record.Voters, error)) error {
+	deadline, _ := ctx.Deadline()
+	p := newPending(name, by, deadline, func(*office, *struct{}) (decision, error) {
+		voters, err := change(c.cfg.Voters.Quorum())
+		if err != nil {
+			return decision{}, err
+		}
+		return decision{control: []record.Control{voters}}, nil
+	})
+	p.op.atomic = true // has whoever waits for the decision wait for the commit
+	c.submit(p.op)
+	_, err := p.Wait(ctx)
+	return err
+}
+
+// dynamic is what makes a static quorum a dynamic one: kraft.version, and the voters
+// with the directories that they have been seen with.
+func (v *Voters) dynamic(img *metadata.Image) ([]record.Control, error) {
+	if v == nil || len(v.Static) == 0 {
+		return nil, errors.New("this controller can not change its voters")
+	}
+	var voters record.Voters
+	for _, s := range v.Static {
+		directory, ok := v.Members.Directory(s.ID)
+		if !ok {
+			return nil, fmt.Errorf("voter %d has not been seen yet, so its directory is not known", s.ID)
+		}
+		voter := record.Voter{ID: s.ID, DirectoryID: directory, MaxKRaft: 1}
+		if known, ok := img.Controller(s.ID); ok {
+			for _, e := range known.Endpoints {
+				voter.Endpoints = append(voter.Endpoints, record.VoterEndpoint{Name: e.Name, Host: e.Host, Port: e.Port})
+			}
+		}
+		if len(voter.Endpoints) == 0 {
+			host, port, err := net.SplitHostPort(s.Endpoint)
+			if err != nil {
+				return nil, fmt.Errorf("voter %d at %q: %w", s.ID, s.Endpoint, err)
+			}
+			number, err := strconv.ParseUint(port, 10, 16)
+			if err != nil {
+				return nil, fmt.Errorf("voter %d at %q: %w", s.ID, s.Endpoint, err)
+			}
+			voter.Endpoints = []record.VoterEndpoint{{Name: v.Listener, Host: host, Port: uint16(number)}}
+		}
+		voters.Voters = append(voters.Voters, voter)
+	}
+	return []record.Control{&record.KRaftVersion{Version: 1}, &voters}, nil
+}
