@@ -34,6 +34,7 @@ func describeACLs(env Env, req *kmsg.DescribeACLsRequest) server.Answer {
 		resp.ErrorCode, resp.ErrorMessage = int16(protocol.CodeOf(err)), protocol.MessageOf(err)
 		return server.Answer{Response: resp}
 	}
+	resp.ErrorMessage = new(string) // as Kafka has it
 	type pattern struct {
 		kind    int8
 		name    string

@@ -16,6 +16,8 @@ func (h *handlers) unregisterBroker(c call) answer {
 		_, err := pending.Wait(ctx)
 		if err != nil {
 			resp.ErrorCode, resp.ErrorMessage = h.code(err, kmsg.UnregisterBroker), protocol.MessageOf(err)
+		} else {
+			resp.ErrorMessage = new(string) // as Kafka has it
 		}
 		return resp, err
 	}

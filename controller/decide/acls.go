@@ -42,6 +42,9 @@ func CreateACLs(img *metadata.Image, req *kmsg.CreateACLsRequest, env Env) ([]re
 		}
 		result := kmsg.NewCreateACLsResponseResult()
 		result.ErrorCode, result.ErrorMessage = int16(protocol.CodeOf(err)), protocol.MessageOf(err)
+		if err == nil {
+			result.ErrorMessage = new(string) // as Kafka has it
+		}
 		resp.Results = append(resp.Results, result)
 	}
 	return records, resp

@@ -19,14 +19,18 @@ import (
 func IncrementalAlterConfigs(img *metadata.Image, req *kmsg.IncrementalAlterConfigsRequest, env Env) ([]record.Record, *kmsg.IncrementalAlterConfigsResponse) {
 	resp := kmsg.NewPtrIncrementalAlterConfigsResponse()
 	var records []record.Record
-	seen := resourceCount{}
+	named := resourceCount{}
 	for i := range req.Resources {
-		seen.add(int8(req.Resources[i].ResourceType), req.Resources[i].ResourceName)
+		named.add(int8(req.Resources[i].ResourceType), req.Resources[i].ResourceName)
 	}
+	answered := resourceCount{}
 	for i := range req.Resources {
 		r := &req.Resources[i]
 		res := metadata.Resource{Type: int8(r.ResourceType), Name: r.ResourceName}
-		altered, err := seen.once(res, func() ([]record.Record, error) {
+		if answered[res]++; answered[res] > 1 {
+			continue // once for all that name it
+		}
+		altered, err := named.once(res, func() ([]record.Record, error) {
 			altered, err := incrementalRecords(img, res, r.Configs)
 			if err != nil {
 				return nil, err
@@ -50,14 +54,18 @@ func IncrementalAlterConfigs(img *metadata.Image, req *kmsg.IncrementalAlterConf
 func AlterConfigs(img *metadata.Image, req *kmsg.AlterConfigsRequest, env Env) ([]record.Record, *kmsg.AlterConfigsResponse) {
 	resp := kmsg.NewPtrAlterConfigsResponse()
 	var records []record.Record
-	seen := resourceCount{}
+	named := resourceCount{}
 	for i := range req.Resources {
-		seen.add(int8(req.Resources[i].ResourceType), req.Resources[i].ResourceName)
+		named.add(int8(req.Resources[i].ResourceType), req.Resources[i].ResourceName)
 	}
+	answered := resourceCount{}
 	for i := range req.Resources {
 		r := &req.Resources[i]
 		res := metadata.Resource{Type: int8(r.ResourceType), Name: r.ResourceName}
-		altered, err := seen.once(res, func() ([]record.Record, error) {
+		if answered[res]++; answered[res] > 1 {
+			continue // once for all that name it
+		}
+		altered, err := named.once(res, func() ([]record.Record, error) {
 			altered, deleted := fullRecords(img, res, r.Configs)
 			return slices.Concat(altered, deleted), validateConfigs(img, res, altered, deleted, env)
 		})

@@ -101,7 +101,8 @@ func moved(img *metadata.Image, t *metadata.Topic, p *metadata.Partition, replic
 	if err := checkAssignment(img, replicas, 0); err != nil {
 		return target{}, err
 	}
-	if size := len(without(p.Replicas, p.AddingReplicas...)); !mayResize && len(replicas) != size {
+	// As many as it is to have, where it is on its way.
+	if size := len(without(p.Replicas, p.RemovingReplicas...)); !mayResize && len(replicas) != size {
 		return target{}, protocol.Errorf(protocol.ErrInvalidReplicationFactor,
 			"The replication factor is changed from %d to %d", size, len(replicas))
 	}
