@@ -19,15 +19,23 @@ type chore struct {
 	decide func(img *metadata.Image, most int, env decide.Env) (records []record.Record, more bool)
 }
 
+// electLeaderless is the chore of an office that begins, and where a broker has come
+// back.
+const electLeaderless = "ElectLeaders"
+
 // chores are those of an office that begins.
 func (c *Controller) chores(began time.Time) []*chore {
 	var out []*chore
 	for _, one := range []chore{
+		{name: electLeaderless, every: noLease, decide: decide.ElectLeaderless, done: "elected leaders that were missing"},
 		{name: "Rebalance", every: c.cfg.RebalanceInterval, decide: decide.Rebalance, done: "gave leaderships back to the preferred replicas"},
 		{name: "ElectUnclean", every: c.cfg.UncleanInterval, decide: decide.ElectUnclean, done: "elected leaders that may have lost records"},
 	} {
 		if one.every > 0 {
 			one.next = began.Add(one.every)
+			if one.name == electLeaderless {
+				one.next = began
+			}
 			out = append(out, &one)
 		}
 	}
@@ -49,4 +57,13 @@ func (o *office) do(of *chore) []record.Record {
 		o.c.logger.Info().Int("partitions", len(records)).Msg(of.done)
 	}
 	return records
+}
+
+// soon has a chore done in the next round.
+func (o *office) soon(name string) {
+	for _, chore := range o.chores {
+		if chore.name == name {
+			chore.next = time.Now()
+		}
+	}
 }

@@ -257,6 +257,9 @@ func (c *Controller) submitOwn(ops []*op) {
 	c.queue = append(c.queue, ops...)
 }
 
+// again queues an op whose records are not all yet, behind those that wait.
+func (c *Controller) again(o *op) { c.submitOwn([]*op{o}) }
+
 // next takes the first op from the queue.
 func (c *Controller) next() *op {
 	c.mu.Lock()

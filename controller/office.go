@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/klamm/klamm/controller/decide"
 	"github.com/klamm/klamm/metadata"
 	"github.com/klamm/klamm/metadata/feature"
@@ -197,6 +199,10 @@ func (o *office) decideOp(r *round, delta *metadata.Delta, op *op) {
 	if len(d.records) > 0 {
 		r.add(op, level, d.records, sizes, total)
 	}
+	if d.more {
+		r.unanswered()
+		o.c.again(op)
+	}
 	for _, rec := range d.records {
 		if err := delta.Replay(rec); err != nil {
 			// The log must not get what no node could replay.
@@ -212,9 +218,9 @@ func (o *office) decideOp(r *round, delta *metadata.Delta, op *op) {
 	}
 }
 
-// ask runs the op's decision, unless it is too late for one.
+// ask runs the op's decision, unless it is too late to begin with it.
 func (o *office) ask(op *op, now time.Time) (decision, error) {
-	if op.deadline.IsZero() || now.Before(op.deadline) {
+	if op.deadline.IsZero() || now.Before(op.deadline) || op.begun.Load() {
 		op.begun.Store(true)
 		return op.decide(o)
 	}
@@ -278,7 +284,9 @@ func (o *office) nextDue() time.Time {
 func (o *office) due(now time.Time) []*op {
 	var ops []*op
 	for _, id := range o.sessions.expired(o.pending, now) {
-		ops = append(ops, o.ownOp("Fence", func() []record.Record { return o.fence(id) }))
+		fence := o.ownOp("Fence", nil)
+		fence.decide = func(*office) (decision, error) { return o.fence(id), nil }
+		ops = append(ops, fence)
 	}
 	for _, chore := range o.chores {
 		if !chore.queued && !now.Before(chore.next) {
@@ -294,16 +302,30 @@ func (o *office) due(now time.Time) []*op {
 
 // fence fences a broker unless it has been heard of since: while a commit is slow
 // its heartbeats wait in the queue, maybe behind this op.
-func (o *office) fence(id protocol.NodeID) []record.Record {
+func (o *office) fence(id protocol.NodeID) decision {
 	b, ok := o.pending.Broker(id)
 	if !ok || !o.sessions.confirmExpiry(id, o.c.heardInQueue(life{id, b.Epoch}), time.Now()) {
+		return decision{}
+	}
+	records, more := decide.Fence(o.pending, id, decide.SessionExpired, o.c.cfg.Env)
+	o.sessions.of[id].expiring = more
+	o.c.logFence(id, records, more).Msg("fenced: session timed out")
+	return decision{records: records, more: more}
+}
+
+// logFence begins to log what fences a broker; nil, which logs nothing, where that
+// is nothing.
+func (c *Controller) logFence(id protocol.NodeID, records []record.Record, more bool) *zerolog.Event {
+	if len(records) == 0 {
 		return nil
 	}
-	records := decide.Fence(o.pending, id, decide.SessionExpired, o.c.cfg.Env)
-	if len(records) > 0 {
-		o.c.logger.Info().Int32("broker", int32(id)).Int("partitions", len(records)-1).Msg("fenced: session timed out")
+	changed := 0
+	for _, rec := range records {
+		if _, ok := rec.(*record.PartitionChange); ok {
+			changed++
+		}
 	}
-	return records
+	return c.logger.Info().Int32("broker", int32(id)).Int("partitions", changed).Bool("more", more)
 }
 
 // fenceGone fences a broker whose process has been found gone.
@@ -314,12 +336,9 @@ func (c *Controller) fenceGone(s suspicion) {
 		if !ok || b.Epoch != s.epoch || b.InControlledShutdown || !o.sessions.confirmEnd(s, c.heardInQueue(s.life)) {
 			return decision{}, nil
 		}
-		records := decide.Fence(o.pending, s.broker, decide.ProcessGone, c.cfg.Env)
-		if len(records) > 0 {
-			c.logger.Info().Int32("broker", int32(s.broker)).Int("partitions", len(records)-1).
-				Dur("after", time.Since(s.since)).Msg("fenced: its process is gone")
-		}
-		return decision{records: records}, nil
+		records, more := decide.Fence(o.pending, s.broker, decide.ProcessGone, c.cfg.Env)
+		c.logFence(s.broker, records, more).Dur("after", time.Since(s.since)).Msg("fenced: its process is gone")
+		return decision{records: records, more: more}, nil
 	}
 	c.submit(o)
 }

@@ -43,6 +43,9 @@ type life struct {
 type decision struct {
 	records []record.Record
 	control []record.Control // about the log itself; they make a batch of their own
+	// more says that the op is to be decided again, in another round: its records
+	// are not all yet, and its answer waits.
+	more bool
 	// then runs right after the records have been taken into the pending image,
 	// with the offsets that they get; may be nil.
 	then func(first, last int64)

@@ -20,8 +20,8 @@ func (c *Controller) RegisterBroker(req *kmsg.BrokerRegistrationRequest, deadlin
 	p := newPending("BrokerRegistration", "", deadline, func(o *office, epoch *protocol.BrokerEpoch) (decision, error) {
 		now := time.Now()
 		records, e, err := decide.RegisterBroker(o.pending, req, o.sessions.alive(id, now), c.cfg.Env)
-		if err != nil {
-			return decision{}, err
+		if err != nil || e < 0 {
+			return decision{records: records, more: err == nil}, err
 		}
 		*epoch = e
 		return decision{records: records, then: func(first, last int64) {
@@ -66,8 +66,11 @@ func (c *Controller) heartbeat(o *office, req *kmsg.BrokerHeartbeatRequest, rece
 	before, _ := o.pending.Broker(id)
 	return decision{records: records, then: func(_, last int64) {
 		after, _ := o.pending.Broker(id)
-		if after.InControlledShutdown && !before.InControlledShutdown {
+		if after.InControlledShutdown && !after.Fenced {
 			session.progress.ShutDown = last
+		}
+		if before.Fenced && !after.Fenced {
+			o.soon(electLeaderless) // they may be too many for this op
 		}
 		if before.Fenced != after.Fenced || before.InControlledShutdown != after.InControlledShutdown {
 			c.logger.Info().Int32("broker", int32(id)).Bool("fenced", after.Fenced).
@@ -79,8 +82,12 @@ func (c *Controller) heartbeat(o *office, req *kmsg.BrokerHeartbeatRequest, rece
 // UnregisterBroker removes a broker's registration.
 func (c *Controller) UnregisterBroker(id protocol.NodeID, by string, deadline time.Time) *Pending[struct{}] {
 	p := newPending("UnregisterBroker", by, deadline, func(o *office, _ *struct{}) (decision, error) {
-		records, err := decide.UnregisterBroker(o.pending, id, c.cfg.Env)
-		return decision{records: records, then: func(_, _ int64) { delete(o.sessions.of, id) }}, err
+		records, more, err := decide.UnregisterBroker(o.pending, id, c.cfg.Env)
+		return decision{records: records, more: more, then: func(_, _ int64) {
+			if !more {
+				delete(o.sessions.of, id)
+			}
+		}}, err
 	})
 	c.submit(p.op)
 	return p

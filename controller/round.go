@@ -109,12 +109,17 @@ func (r *round) push(level feature.Level, rec record.Record, bytes int) {
 // with the records that it has besides.
 func (r *round) addControl(o *op, records []record.Control, besides bool) {
 	if besides {
-		last := r.last()
-		last.ops = last.ops[:len(last.ops)-1]
+		r.unanswered()
 	}
 	r.batches = append(r.batches, &proposal{first: r.next, control: records, ops: []*op{o}})
 	r.next += int64(len(records))
 	r.sealed = true
+}
+
+// unanswered leaves the op that was added last without its answer.
+func (r *round) unanswered() {
+	last := r.last()
+	last.ops = last.ops[:len(last.ops)-1]
 }
 
 // follow answers an op that has no records with those decided before it.

@@ -70,6 +70,7 @@ func (c *cluster) run(t *testing.T, d *datadriven.TestData) string {
 		d.MaybeScanArgs(t, "replicas", &replicas)
 		c.env.ReplicationFactor = int16(replicas)
 		d.MaybeScanArgs(t, "delete", &c.env.DeleteTopics)
+		d.MaybeScanArgs(t, "at-a-time", &c.env.MaxPartitions)
 	case "bootstrap":
 		c.bootstrap(t, d)
 	case "start": // a new cluster with so many living brokers
@@ -96,13 +97,20 @@ func (c *cluster) run(t *testing.T, d *datadriven.TestData) string {
 	case "fence":
 		var id protocol.NodeID
 		d.ScanArgs(t, "id", (*int32)(&id))
-		c.apply(Fence(c.img, id, SessionExpired, c.env))
+		records, more := Fence(c.img, id, SessionExpired, c.env)
+		c.apply(records)
+		c.more(more)
 	case "unregister":
 		var id protocol.NodeID
 		d.ScanArgs(t, "id", (*int32)(&id))
-		records, err := UnregisterBroker(c.img, id, c.env)
+		records, more, err := UnregisterBroker(c.img, id, c.env)
 		c.apply(records)
+		c.more(more)
 		c.err(err)
+	case "leaderless":
+		records, more := ElectLeaderless(c.img, c.env.maxPartitions(), c.env)
+		c.apply(records)
+		c.more(more)
 	case "producer-ids":
 		c.producerIDs(t, d)
 	case "create":
@@ -115,6 +123,12 @@ func (c *cluster) run(t *testing.T, d *datadriven.TestData) string {
 		c.admin(t, d)
 	}
 	return c.out.String()
+}
+
+func (c *cluster) more(more bool) {
+	if more {
+		c.out.WriteString("more\n")
+	}
 }
 
 // bootstrap begins a cluster, of the latest release or of level=N, without the

@@ -97,31 +97,40 @@ func electLeader(img *metadata.Image, topic string, id int32, kind int8, env Env
 // Rebalance gives up to most partitions back to their preferred leaders, as
 // auto.leader.rebalance.enable asks for. more tells that there may be others.
 func Rebalance(img *metadata.Image, most int, env Env) (records []record.Record, more bool) {
-	return electSome(img, most, env, func(p *metadata.Partition, r *rules, want *target) bool {
-		want.preferred, r.unclean = true, false
-		return p.Leader != p.Replicas[0]
-	}, preferredElection)
+	return electSome(img, most, env, func(p *metadata.Partition) bool { return p.Leader != p.Replicas[0] },
+		func(r *rules, want *target) bool { want.preferred, r.unclean = true, false; return true }, preferredElection)
 }
 
 // ElectUnclean gives up to most partitions that have no leader one that may have
 // lost records, where unclean.leader.election.enable allows it.
 func ElectUnclean(img *metadata.Image, most int, env Env) (records []record.Record, more bool) {
-	return electSome(img, most, env, func(p *metadata.Partition, r *rules, _ *target) bool {
-		return p.Leader == protocol.NoNode && r.unclean
-	}, uncleanElection)
+	return electSome(img, most, env, leaderless, func(r *rules, _ *target) bool { return r.unclean }, uncleanElection)
 }
 
-// electSome elects leaders for up to most of the partitions that need one.
-func electSome(img *metadata.Image, most int, env Env, needs func(*metadata.Partition, *rules, *target) bool, cause string) (records []record.Record, more bool) {
+// ElectLeaderless gives up to most partitions that have no leader one, where there
+// can be one: after a broker's return there may be too many for one decision, or
+// the office may end in between.
+func ElectLeaderless(img *metadata.Image, most int, env Env) (records []record.Record, more bool) {
+	return electSome(img, most, env, leaderless, func(*rules, *target) bool { return true }, "a broker came back")
+}
+
+func leaderless(p *metadata.Partition) bool { return p.Leader == protocol.NoNode }
+
+// electSome elects leaders for up to most of the partitions that need one and
+// whose topics' rules, once set, allow it.
+func electSome(img *metadata.Image, most int, env Env, needs func(*metadata.Partition) bool, set func(*rules, *target) bool, cause string) (records []record.Record, more bool) {
 	cache := rulesCache{img: img, env: env, mayLead: func(id protocol.NodeID) bool { return active(img, id) }}
 	for t := range img.Topics() {
 		for p := range t.Partitions() {
-			want, r := as(p), cache.of(t)
-			if !needs(p, &r, &want) {
+			if !needs(p) {
 				continue
 			}
 			if len(records) == most {
 				return records, true
+			}
+			want, r := as(p), cache.of(t)
+			if !set(&r, &want) {
+				continue
 			}
 			if rec := partitionChange(t.ID, p, want, r); rec != nil {
 				explain(rec, cause)

@@ -249,9 +249,17 @@ func (c *rulesCache) of(t *metadata.Topic) rules {
 	return c.rules
 }
 
-// leaveISRs returns a change for every partition that a broker has to leave: as
+// hosted is a partition and its topic.
+type hosted struct {
+	topic     *metadata.Topic
+	partition *metadata.Partition
+}
+
+// leaveISRs returns a change for the partitions that a broker has to leave: as
 // leader, as a member of the ISR and, where it may have lost records, of the ELR.
-func leaveISRs(img *metadata.Image, env Env, broker protocol.NodeID, lostRecords bool) []record.Record {
+// Where they are more than a decision's, those come first that nobody can use
+// meanwhile.
+func leaveISRs(img *metadata.Image, env Env, broker protocol.NodeID, lostRecords bool) (records []record.Record, more bool) {
 	cache := rulesCache{img: img, env: env, mayLead: func(id protocol.NodeID) bool {
 		return id != broker && active(img, id)
 	}}
@@ -259,60 +267,36 @@ func leaveISRs(img *metadata.Image, env Env, broker protocol.NodeID, lostRecords
 	if lostRecords {
 		lost = broker
 	}
-	var records []record.Record
+	var leaving []hosted
 	for t, p := range img.PartitionsOn(broker) {
-		inISR := slices.Contains(p.ISR, broker)
-		inELR := lostRecords && slices.Contains(p.ELR, broker)
-		if !inISR && !inELR && p.Leader != broker {
-			continue
+		if slices.Contains(p.ISR, broker) || p.Leader == broker || lostRecords && slices.Contains(p.ELR, broker) {
+			leaving = append(leaving, hosted{t, p})
 		}
-		want := as(p)
-		want.isr, want.lost = without(p.ISR, broker), lost
-		if rec := partitionChange(t.ID, p, want, cache.of(t)); rec != nil {
+	}
+	if len(leaving) > env.maxPartitions() {
+		leads := func(h hosted) int {
+			if h.partition.Leader == broker {
+				return 0
+			}
+			return 1
+		}
+		slices.SortStableFunc(leaving, func(a, b hosted) int { return cmp.Compare(leads(a), leads(b)) })
+	}
+	for _, h := range leaving {
+		want := as(h.partition)
+		want.isr, want.lost = without(h.partition.ISR, broker), lost
+		if rec := partitionChange(h.topic.ID, h.partition, want, cache.of(h.topic)); rec != nil {
+			if len(records) == env.maxPartitions() {
+				return records, true
+			}
 			records = append(records, rec)
 		}
 	}
-	if len(records) > oneBatch {
-		slices.SortStableFunc(records, func(a, b record.Record) int { return cmp.Compare(urgency(a), urgency(b)) })
-	}
-	return records
+	return records, false
 }
 
-// oneBatch is how many records surely are one batch of the log. What is more is
-// committed bit by bit: first those for which a partition waits.
-const oneBatch = 1000
-
-// urgency is 0 for a change of the leader, without which nobody can use the
-// partition, and 1 for a change of the ISR alone.
-func urgency(rec record.Record) int {
-	if rec.(*record.PartitionChange).Leader == record.LeaderUnchanged {
-		return 1
-	}
-	return 0
-}
-
-// ElectLeaderless elects a leader for every partition that has none and can have
-// one: an office before this one may have ended between a broker's return and the
-// elections that it makes possible.
-func ElectLeaderless(img *metadata.Image, env Env) []record.Record {
-	cache := rulesCache{img: img, env: env, mayLead: func(id protocol.NodeID) bool { return active(img, id) }}
-	var records []record.Record
-	for t := range img.Topics() {
-		for p := range t.Partitions() {
-			if p.Leader != protocol.NoNode {
-				continue
-			}
-			if rec := partitionChange(t.ID, p, as(p), cache.of(t)); rec != nil {
-				explain(rec, "controller failover")
-				records = append(records, rec)
-			}
-		}
-	}
-	return records
-}
-
-// electLeaderless returns a change for every partition without a leader that can
-// have one now that broker lives.
+// electLeaderless returns a change for partitions without a leader that can have
+// one now that broker lives.
 func electLeaderless(img *metadata.Image, env Env, broker protocol.NodeID) []record.Record {
 	cache := rulesCache{img: img, env: env, mayLead: func(id protocol.NodeID) bool {
 		return id == broker || active(img, id)
@@ -321,6 +305,9 @@ func electLeaderless(img *metadata.Image, env Env, broker protocol.NodeID) []rec
 	for t, p := range img.PartitionsOn(broker) {
 		if p.Leader != protocol.NoNode {
 			continue
+		}
+		if len(records) == env.maxPartitions() {
+			break // ElectLeaderless does the rest
 		}
 		if rec := partitionChange(t.ID, p, as(p), cache.of(t)); rec != nil {
 			records = append(records, rec)

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/klamm/klamm/config"
@@ -36,11 +37,16 @@ type Env struct {
 	// Authorizer says that an authorizer is configured (authorizer.class.name): ACLs
 	// are refused where nobody would look at them.
 	Authorizer bool
+	// MaxPartitions bounds the partitions that a decision changes which no request
+	// names, a broker's say: others are heard before it goes on. 0 = 10,000.
+	MaxPartitions int
 	// NewID returns ids for topics and ACLs.
 	NewID func() protocol.UUID
 	// Rand places replicas.
 	Rand placement.Rand
 }
+
+func (e *Env) maxPartitions() int { return cmp.Or(e.MaxPartitions, 10_000) }
 
 // topicLayers says where a topic's configs come from.
 func topicLayers(img *metadata.Image, env Env, topic config.Lookup) config.Layers {

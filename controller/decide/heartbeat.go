@@ -55,19 +55,21 @@ func Heartbeat(img *metadata.Image, req *kmsg.BrokerHeartbeatRequest, progress P
 		if req.CurrentMetadataOffset < progress.ShutDown {
 			break
 		}
-		// Where the office that began the hand-over ended in the midst of it, the
-		// rest comes first.
-		if records = because(leaveISRs(img, env, id, false), ofBroker(id, shutdown)); len(records) == 0 {
-			records = because([]record.Record{fencing(b, 1)}, ofBroker(id, shutdown))
+		// What was too much to be handed over at once comes first, and what an office
+		// has left that ended in the midst of it.
+		if records, _ = leaveISRs(img, env, id, false); len(records) == 0 {
+			records = append(records, fencing(b, 1))
 			resp.IsFenced, resp.ShouldShutdown = true, true
 		}
+		records = because(records, ofBroker(id, shutdown))
 
 	case req.WantFence:
-		records = Fence(img, id, "asked to be fenced", env)
-		resp.IsFenced, resp.ShouldShutdown = true, req.WantShutdown
+		var more bool // for the next heartbeat
+		records, more = Fence(img, id, "asked to be fenced", env)
+		resp.IsFenced, resp.ShouldShutdown = !more, req.WantShutdown && !more
 
 	case req.WantShutdown:
-		moves := leaveISRs(img, env, id, false)
+		moves, _ := leaveISRs(img, env, id, false)
 		if len(moves) == 0 {
 			records = because([]record.Record{fencing(b, 1)}, ofBroker(id, shutdown))
 			resp.IsFenced, resp.ShouldShutdown = true, true
@@ -99,14 +101,17 @@ func cordon(img *metadata.Image, b *metadata.Broker, req *kmsg.BrokerHeartbeatRe
 const shutdown = "controlled shutdown"
 
 // Fence takes a broker out of office: its partitions first, then the broker, so
-// that at no offset a fenced broker leads (invariant 10). Many partitions make
-// many records; they need not be atomic.
-func Fence(img *metadata.Image, id protocol.NodeID, why string, env Env) []record.Record {
+// that at no offset a fenced broker leads (invariant 10). Where more is true there
+// were too many of them for one decision: it has to be asked again.
+func Fence(img *metadata.Image, id protocol.NodeID, why string, env Env) (records []record.Record, more bool) {
 	b, ok := img.Broker(id)
 	if !ok || b.Fenced {
-		return nil
+		return nil, false
 	}
-	return because(append(leaveISRs(img, env, id, false), fencing(b, 1)), ofBroker(id, why))
+	if records, more = leaveISRs(img, env, id, false); !more {
+		records = append(records, fencing(b, 1))
+	}
+	return because(records, ofBroker(id, why)), more
 }
 
 func fencing(b *metadata.Broker, change int8) record.Record {
@@ -115,10 +120,14 @@ func fencing(b *metadata.Broker, change int8) record.Record {
 
 // UnregisterBroker removes a registration for good. In the ELRs it stays: should it
 // register again, it has to say that it did not stop cleanly, and leaves them.
-func UnregisterBroker(img *metadata.Image, id protocol.NodeID, env Env) ([]record.Record, error) {
+// Where more is true it has to be asked again, as with Fence.
+func UnregisterBroker(img *metadata.Image, id protocol.NodeID, env Env) (records []record.Record, more bool, err error) {
 	b, ok := img.Broker(id)
 	if !ok {
-		return nil, protocol.Errorf(protocol.ErrBrokerIDNotRegistered, "Broker ID %d is not currently registered", id)
+		return nil, false, protocol.Errorf(protocol.ErrBrokerIDNotRegistered, "Broker ID %d is not currently registered", id)
 	}
-	return append(leaveISRs(img, env, id, false), &record.UnregisterBroker{BrokerID: id, BrokerEpoch: b.Epoch}), nil
+	if records, more = leaveISRs(img, env, id, false); !more {
+		records = append(records, &record.UnregisterBroker{BrokerID: id, BrokerEpoch: b.Epoch})
+	}
+	return records, more, nil
 }

@@ -66,7 +66,11 @@ func RegisterBroker(img *metadata.Image, req *kmsg.BrokerRegistrationRequest, ha
 	if known && !clean {
 		cause = ofBroker(id, "registered after an unclean stop")
 	}
-	return because(append(leaveISRs(img, env, id, !clean), reg), cause), reg.BrokerEpoch, nil
+	records, more := leaveISRs(img, env, id, !clean)
+	if more {
+		return because(records, cause), -1, nil
+	}
+	return because(append(records, reg), cause), reg.BrokerEpoch, nil
 }
 
 // checkLogDirs refuses directory ids that would make two replicas one (KIP-858).
