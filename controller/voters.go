@@ -188,7 +188,7 @@ func (c *Controller) RemoveVoter(ctx context.Context, id protocol.NodeID, direct
 const silence = 5 * time.Second
 
 // majorityLives refuses voters of whom too few answer to agree on anything. Kafka
-// writes such voters, which are never committed, and answers likewise in the end.
+// writes such voters, and hangs: they are never committed.
 func (c *Controller) majorityLives(voters *record.Voters, gone string) error {
 	heard := make(map[protocol.NodeID]int64)
 	for _, p := range c.log.Status().Voters {
@@ -204,7 +204,7 @@ func (c *Controller) majorityLives(voters *record.Voters, gone string) error {
 	if live > len(voters.Voters)/2 {
 		return nil
 	}
-	return protocol.Errorf(protocol.ErrRequestTimedOut, "Without %s only %d of %d voters would be alive, which is no majority: remove those first that are not",
+	return protocol.Errorf(protocol.ErrInvalidRequest, "Without %s only %d of %d voters would be alive, which is no majority: remove those first that are not",
 		gone, live, len(voters.Voters))
 }
 

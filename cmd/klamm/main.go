@@ -7,6 +7,7 @@
 //	                                        what a metadata log or snapshot holds
 //	klamm metadata recover DIR...           a new quorum, where most controllers were lost
 //	klamm quorum status                     who leads, who votes, how far everybody is
+//	klamm quorum add|remove|replace NODE    who votes
 //	klamm log dump FILE|DIR                 what a partition's files hold
 //	klamm version
 //

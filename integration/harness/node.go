@@ -35,7 +35,8 @@ type Node struct {
 	Kind Kind
 
 	t       *testing.T
-	dir     string // holds server.properties, data and log
+	dir     string   // holds server.properties, data and log
+	options []string // of storage format
 	command []string
 	cmd     *exec.Cmd
 	done    chan struct{} // closed when the process has ended
@@ -109,7 +110,7 @@ func (n *Node) format(id int, settings []string) {
 	default:
 		t.Fatalf("KLAMM_NODE=%s is neither klamm nor kafka", kind)
 	}
-	format = append(format, "format", "-t", clusterID, "-c", config)
+	format = append(append(format, "format", "-t", clusterID, "-c", config), n.options...)
 	if out, err := exec.Command(format[0], format[1:]...).CombinedOutput(); err != nil {
 		t.Fatalf("format: %v\n%s", err, out)
 	}
