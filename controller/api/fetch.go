@@ -205,7 +205,7 @@ func (m *MetadataLog) locate(offset int64, epoch protocol.LeaderEpoch) (location
 		return located, err
 	}
 	switch {
-	case slices.Contains(ids, snapshot.ID{Offset: offset, Epoch: protocol.ControllerEpoch(epoch)}):
+	case offset >= start && slices.Contains(ids, snapshot.ID{Offset: offset, Epoch: protocol.ControllerEpoch(epoch)}):
 		return located, nil // it has just loaded this one
 	case len(ids) > 0 && (offset == 0 || offset <= start || !known):
 		// Also where the follower has nothing: a checkpoint is less than the log.

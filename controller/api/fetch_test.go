@@ -171,6 +171,10 @@ func TestFetchMetadataLog(t *testing.T) {
 		{"another history behind the checkpoint", func(s *source, _ *kmsg.FetchRequest) {
 			s.startAt(10, 3)
 		}, metadataFetch(10, 2, 5), "snapshot 10-3" + leads + "12"},
+		{"behind a checkpoint from before the log's start", func(s *source, _ *kmsg.FetchRequest) {
+			s.checkpoint(snapshot.ID{Offset: 5, Epoch: 3})
+			s.startAt(10, 3)
+		}, metadataFetch(5, 3, 5), "snapshot 10-3" + leads + "12"},
 		{"another cluster", func(_ *source, r *kmsg.FetchRequest) { r.ClusterID = kmsg.StringPtr("d") }, metadataFetch(0, 0, 5), "INCONSISTENT_CLUSTER_ID"},
 		{"another topic", func(_ *source, r *kmsg.FetchRequest) { r.Topics[0].TopicID = [16]byte{9} }, metadataFetch(0, 0, 5), "INVALID_REQUEST"},
 		{"by name", func(_ *source, r *kmsg.FetchRequest) {
