@@ -48,7 +48,7 @@ type Member struct {
 	leads           bool   // in the disk's term, in office or not yet
 	first           uint64 // index of its first entry there
 	commit, applied uint64
-	match           map[*Member]uint64 // what others are known to have
+	match           map[protocol.NodeID]uint64 // what others are known to have
 }
 
 var _ raftlog.Log = (*Member)(nil)
@@ -201,7 +201,7 @@ func (m *Member) Elect(reached ...*Member) bool {
 	if 2*votes <= m.voters {
 		return false
 	}
-	m.leads, m.match = true, make(map[*Member]uint64)
+	m.leads, m.match = true, make(map[protocol.NodeID]uint64)
 	epoch := protocol.ControllerEpoch(term)
 	m.first = m.disk.append(m.cfg.FirstEntry(epoch)).Index
 	if brokenOffice {
@@ -284,7 +284,7 @@ func (m *Member) Replicate(to *Member, most int, heard bool) {
 	}
 	to.advance(min(m.commit, synced))
 	if heard {
-		m.match[to] = max(m.match[to], synced)
+		m.match[to.cfg.NodeID] = max(m.match[to.cfg.NodeID], synced)
 		m.advanceCommit()
 	}
 }
@@ -292,7 +292,7 @@ func (m *Member) Replicate(to *Member, most int, heard bool) {
 // copyTo copies entries that the other one lacks, after a snapshot where they
 // are gone here, and returns up to where the two logs are the same.
 func (m *Member) copyTo(to *Member, most int) (uint64, error) {
-	if index, _ := to.disk.end(); index < m.disk.base {
+	if !to.disk.Has(m.disk.base, m.disk.baseTerm) {
 		if err := m.install(to); err != nil {
 			return 0, err
 		}
@@ -302,7 +302,7 @@ func (m *Member) copyTo(to *Member, most int) (uint64, error) {
 	defer from.mu.Unlock()
 	dst.mu.Lock()
 	defer dst.mu.Unlock()
-	at := max(from.base, dst.base, m.match[to]) // up to there they are the same
+	at := max(from.base, dst.base, m.match[to.cfg.NodeID]) // up to there they are the same
 	for {
 		ours, ok := from.atLocked(at + 1)
 		theirs, has := dst.atLocked(at + 1)
