@@ -60,6 +60,25 @@ func StartSplit(t *testing.T, controllers, brokers []Kind, settings ...string) *
 	return c
 }
 
+// StartLed is StartCluster where node 1 alone is a controller, which the others
+// may be killed beside.
+func StartLed(t *testing.T, count int, settings ...string) *Cluster {
+	t.Helper()
+	ports := freePorts(t, count+1)
+	c := &Cluster{}
+	settings = append([]string{"controller.quorum.voters=1@localhost:" + ports[count]}, settings...)
+	for i := range count {
+		n := &Node{t: t, dir: t.TempDir(), Address: "localhost:" + ports[i]}
+		if i == 0 {
+			n.Controller = "localhost:" + ports[count]
+		}
+		c.Nodes = append(c.Nodes, n)
+		n.format(i+1, settings)
+	}
+	c.Restart()
+	return c
+}
+
 // Restart starts all nodes at once and waits until they serve.
 func (c *Cluster) Restart() {
 	all := slices.Concat(c.Controllers, c.Nodes)

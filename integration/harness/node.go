@@ -23,7 +23,8 @@ const startTimeout = 60 * time.Second
 // stopTimeout bounds the end of a process after a signal.
 const stopTimeout = 30 * time.Second
 
-const clusterID = "aGFybmVzcy1vZi1jbGllbnRz"
+// ClusterID is what all nodes are formatted with.
+const ClusterID = "aGFybmVzcy1vZi1jbGllbnRz"
 
 // Node is one node, controller and broker or one of them, and the directory that
 // outlives its process. One goroutine at a time may call its methods.
@@ -110,7 +111,7 @@ func (n *Node) format(id int, settings []string) {
 	default:
 		t.Fatalf("KLAMM_NODE=%s is neither klamm nor kafka", kind)
 	}
-	format = append(append(format, "format", "-t", clusterID, "-c", config), n.options...)
+	format = append(append(format, "format", "-t", ClusterID, "-c", config), n.options...)
 	if out, err := exec.Command(format[0], format[1:]...).CombinedOutput(); err != nil {
 		t.Fatalf("format: %v\n%s", err, out)
 	}
