@@ -217,6 +217,22 @@ func TestHangingWriteStops(t *testing.T) {
 	})
 }
 
+// A process that stood still finds time over that the disk has not had.
+func TestWriteOutlivesStandstill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		done, parts := make(chan error), make(chan time.Time, 1)
+		parts <- time.Now()
+		go func() {
+			time.Sleep(time.Second)
+			parts <- time.Now()
+			done <- nil
+		}()
+		if err, ok := within(done, parts); err != nil || !ok {
+			t.Errorf("the write was given up: %v", err)
+		}
+	})
+}
+
 func TestDeleteRanges(t *testing.T) {
 	const c = deleteChunk
 	for _, tt := range []struct {

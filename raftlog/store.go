@@ -50,6 +50,11 @@ func newLogStore(db database, deadline time.Duration, fail *failure) *logStore {
 	return &logStore{db: db, deadline: deadline, fail: fail}
 }
 
+// deadlineParts is in how many parts a deadline is waited for. A process that
+// stood still, or its machine, finds one or two of them over when it goes on,
+// however long that was; the disk has the others.
+const deadlineParts = 8
+
 // write runs one mutation with the deadline and reports its failure. What has
 // timed out goes on in its goroutine, which nothing can end but the process.
 func (s *logStore) write(op string, f func() error) error {
@@ -58,22 +63,32 @@ func (s *logStore) write(op string, f func() error) error {
 	}
 	done := make(chan error, 1)
 	go func() { done <- f() }()
-	timer := time.NewTimer(s.deadline)
-	defer timer.Stop()
-	select {
-	case err := <-done:
-		if err == nil {
-			return nil
-		}
-		err = fmt.Errorf("raft store: %s: %w", op, err)
-		s.fail.set(err)
-		return err
-	case <-timer.C:
+	ticker := time.NewTicker(s.deadline / deadlineParts)
+	defer ticker.Stop()
+	err, ok := within(done, ticker.C)
+	switch {
+	case !ok:
 		s.hung.Store(true)
-		err := fmt.Errorf("raft store: %s took longer than %s: the disk hangs", op, s.deadline)
-		s.fail.set(err)
-		return err
+		err = fmt.Errorf("raft store: %s took longer than %s: the disk hangs", op, s.deadline)
+	case err != nil:
+		err = fmt.Errorf("raft store: %s: %w", op, err)
+	default:
+		return nil
 	}
+	s.fail.set(err)
+	return err
+}
+
+// within waits until a mutation is done, or all parts of the deadline are over.
+func within(done <-chan error, parts <-chan time.Time) (err error, ok bool) {
+	for range deadlineParts {
+		select {
+		case err := <-done:
+			return err, true
+		case <-parts:
+		}
+	}
+	return nil, false
 }
 
 // stop ends the calling goroutine, which is one of Raft's, where err is set.
