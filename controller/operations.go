@@ -76,7 +76,21 @@ func (c *Controller) heartbeat(o *office, req *kmsg.BrokerHeartbeatRequest, rece
 			c.logger.Info().Int32("broker", int32(id)).Bool("fenced", after.Fenced).
 				Bool("shutting_down", after.InControlledShutdown).Msg("broker changed state")
 		}
+		if n := len(before.LogDirs) - len(after.LogDirs); n > 0 {
+			c.logger.Warn().Int32("broker", int32(id)).Int("lost", n).Int("left", len(after.LogDirs)).Msg("broker has lost log directories")
+		}
 	}}, nil
+}
+
+// AssignReplicasToDirs takes a broker's word for the directories of its replicas.
+func (c *Controller) AssignReplicasToDirs(req *kmsg.AssignReplicasToDirsRequest, deadline time.Time) *Pending[*kmsg.AssignReplicasToDirsResponse] {
+	p := newPending("AssignReplicasToDirs", "", deadline, func(o *office, resp **kmsg.AssignReplicasToDirsResponse) (decision, error) {
+		records, r, err := decide.AssignReplicasToDirs(o.pending, req, c.cfg.Env)
+		*resp = r
+		return decision{records: records}, err
+	})
+	c.submit(p.op)
+	return p
 }
 
 // UnregisterBroker removes a broker's registration.

@@ -100,6 +100,7 @@ func APIs(cfg Config) []server.API {
 		server.Serve(kmsg.ControllerRegistration, direct(h.registerController)),
 		server.Serve(kmsg.AllocateProducerIDs, direct(h.allocateProducerIDs)),
 		server.Serve(kmsg.AlterPartition, direct(h.alterPartition)),
+		server.Serve(kmsg.AssignReplicasToDirs, direct(h.assignReplicasToDirs)),
 		server.Serve(kmsg.Envelope, h.envelope),
 	}
 	if cfg.Metadata != nil {

@@ -171,6 +171,7 @@ func TestServedAPIs(t *testing.T) {
 		kmsg.CreatePartitions, kmsg.AlterConfigs, kmsg.IncrementalAlterConfigs, kmsg.UpdateFeatures,
 		kmsg.AlterClientQuotas, kmsg.AlterUserSCRAMCredentials, kmsg.CreateACLs, kmsg.DeleteACLs, kmsg.UnregisterController,
 		kmsg.AlterPartition, kmsg.ElectLeaders, kmsg.AlterPartitionAssignments, kmsg.ListPartitionReassignments,
+		kmsg.AssignReplicasToDirs,
 	}
 	for _, key := range served {
 		api, ok := n.apis[key.Int16()]

@@ -296,14 +296,20 @@ func (c *cluster) heartbeat(t *testing.T, d *datadriven.TestData) {
 	req.CurrentMetadataOffset = c.img.Offset()
 	d.MaybeScanArgs(t, "at", &req.CurrentMetadataOffset)
 	req.WantFence, req.WantShutdown = d.HasArg("want-fence"), d.HasArg("want-shutdown")
-	if arg, ok := d.Arg("cordoned"); ok {
-		req.CordonedLogDirs = [][16]byte{}
+	dirs := func(name string) (dirs [][16]byte) {
+		arg, ok := d.Arg(name)
+		if !ok {
+			return nil
+		}
+		dirs = [][16]byte{}
 		for _, v := range arg.Vals {
 			if n, err := strconv.Atoi(v); err == nil {
-				req.CordonedLogDirs = append(req.CordonedLogDirs, [16]byte{'D', byte(req.BrokerID), byte(n), 15: 1})
+				dirs = append(dirs, [16]byte{'D', byte(req.BrokerID), byte(n), 15: 1})
 			}
 		}
+		return dirs
 	}
+	req.CordonedLogDirs, req.OfflineLogDirs = dirs("cordoned"), dirs("offline")
 	c.beat(req)
 }
 
@@ -534,6 +540,9 @@ func (c *cluster) format(rec record.Record) string {
 		}
 		if r.CordonedLogDirs != nil {
 			s += fmt.Sprintf(" cordoned %d", len(r.CordonedLogDirs))
+		}
+		if len(r.LogDirs) > 0 {
+			s += fmt.Sprintf(" dirs %v", dirNames(r.LogDirs))
 		}
 		return s
 	case *record.Config:

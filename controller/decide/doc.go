@@ -13,7 +13,7 @@
 // What is decided:
 //
 //   - a broker's life: RegisterBroker, Heartbeat (unfence, fence, controlled
-//     shutdown), Fence, UnregisterBroker;
+//     shutdown), Fence, UnregisterBroker, AssignReplicasToDirs;
 //   - RegisterController, AllocateProducerIDs, Bootstrap (the records of a new
 //     cluster);
 //   - CreateTopics, CreatePartitions, DeleteTopics;

@@ -21,7 +21,8 @@ type Progress struct {
 	ShutDown int64
 }
 
-// Heartbeat decides what a heartbeat changes.
+// Heartbeat decides what a heartbeat changes. Directories that have gone out of
+// service come before the broker's state:
 //
 //	state          wants               becomes
 //	fenced         shut down           fenced, may go
@@ -38,6 +39,10 @@ func Heartbeat(img *metadata.Image, req *kmsg.BrokerHeartbeatRequest, progress P
 	resp := kmsg.NewPtrBrokerHeartbeatResponse()
 	resp.IsCaughtUp = req.CurrentMetadataOffset >= progress.Registered
 	resp.IsFenced = b.Fenced
+	// What it asks for is decided by what is left of it: at its next heartbeat.
+	if records := loseDirs(img, b, req, env); len(records) > 0 {
+		return records, resp, nil
+	}
 	var records []record.Record
 
 	switch {

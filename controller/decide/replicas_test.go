@@ -19,6 +19,8 @@ func (c *cluster) replicas(t *testing.T, d *datadriven.TestData) {
 		c.proposeISR(t, d)
 	case "elect":
 		c.elect(t, d)
+	case "assign-dirs":
+		c.assignDirs(t, d)
 	case "reassign":
 		c.reassign(d)
 	case "reassignments":
@@ -197,6 +199,56 @@ func (c *cluster) reassignments(d *datadriven.TestData) {
 	for _, topic := range ListPartitionReassignments(c.img, req).Topics {
 		for _, p := range topic.Partitions {
 			fmt.Fprintf(&c.out, "%s-%d replicas %v adding %v removing %v\n", topic.Topic, p.Partition, p.Replicas, p.AddingReplicas, p.RemovingReplicas)
+		}
+	}
+}
+
+// assignDirs is what a broker says of its replicas: on a line a directory, as
+// BROKER.NUMBER or by the name of a reserved one, and partitions.
+func (c *cluster) assignDirs(t *testing.T, d *datadriven.TestData) {
+	req := kmsg.NewPtrAssignReplicasToDirsRequest()
+	d.ScanArgs(t, "id", &req.BrokerID)
+	if b, ok := c.img.Broker(protocol.NodeID(req.BrokerID)); ok {
+		req.BrokerEpoch = int64(b.Epoch)
+	}
+	d.MaybeScanArgs(t, "epoch", &req.BrokerEpoch)
+	reserved := map[string]protocol.UUID{"unassigned": protocol.UnassignedDir, "migrating": protocol.MigratingDir, "lost": protocol.LostDir}
+	for line := range strings.Lines(d.Input) {
+		words := strings.Fields(line)
+		dir := kmsg.NewAssignReplicasToDirsRequestDirectory()
+		if id, ok := reserved[words[0]]; ok {
+			dir.ID = id
+		} else {
+			var broker, n byte
+			if _, err := fmt.Sscanf(words[0], "%d.%d", &broker, &n); err != nil {
+				d.Fatalf(t, "%s is no directory", words[0])
+			}
+			dir.ID = [16]byte{'D', broker, n, 15: 1}
+		}
+		for _, word := range words[1:] {
+			name, id := partition(t, d, word)
+			of := kmsg.NewAssignReplicasToDirsRequestDirectoryTopic()
+			if topic, ok := c.img.Topic(name); ok {
+				of.TopicID = topic.ID
+			}
+			p := kmsg.NewAssignReplicasToDirsRequestDirectoryTopicPartition()
+			p.Partition = id
+			of.Partitions = append(of.Partitions, p)
+			dir.Topics = append(dir.Topics, of)
+		}
+		req.Directories = append(req.Directories, dir)
+	}
+	records, resp, err := AssignReplicasToDirs(c.img, req, c.env)
+	c.apply(records)
+	c.err(err)
+	if err != nil {
+		return
+	}
+	for _, dir := range resp.Directories {
+		for _, of := range dir.Topics {
+			for _, p := range of.Partitions {
+				fmt.Fprintf(&c.out, "%s %s-%d: %s\n", dirNames([]protocol.UUID{dir.ID})[0], c.topicName(of.TopicID), p.Partition, protocol.Error(p.ErrorCode))
+			}
 		}
 	}
 }

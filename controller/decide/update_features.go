@@ -37,9 +37,7 @@ func UpdateFeatures(img *metadata.Image, req *kmsg.UpdateFeaturesRequest, env En
 	for _, u := range req.FeatureUpdates {
 		kind := u.UpgradeType
 		if req.Version == 0 {
-			if kind = upgrade; u.AllowDowngrade {
-				kind = safeDowngrade
-			}
+			kind = upgrade // Kafka has no eye for AllowDowngrade any more
 		}
 		rec, err := updateFeature(img, u.Feature, u.MaxVersionLevel, kind, validateOnly, proposed, env)
 		if err != nil {
