@@ -116,6 +116,15 @@ func (c *Controller) AddVoter(ctx context.Context, added record.Voter, by string
 		return lagging
 	}
 	guest := v.endpoint(added)
+	c.logger.Info().Str("voter", key).Str("endpoint", guest.Endpoint).Msg("adding a voter: it is fed until it has everything")
+	v.Members.Invite(guest)
+	defer v.Members.Uninvite(guest)
+	if !awaitMembers(ctx, func() (bool, <-chan struct{}) {
+		m, changed := v.Members.Member(guest)
+		return m.Member && m.CaughtUp, changed
+	}) {
+		return lagging
+	}
 	low, high, err := v.Supports(ctx, guest.Endpoint)
 	switch {
 	case err != nil:
@@ -126,15 +135,6 @@ func (c *Controller) AddVoter(ctx context.Context, added record.Voter, by string
 			"Aborted add voter operation for %s since the kraft.version range (min: %d, max: %d) doesn't support the finalized version %d", key, low, high, quorum.Version)
 	}
 	added.MinKRaft, added.MaxKRaft = low, high
-	c.logger.Info().Str("voter", key).Str("endpoint", guest.Endpoint).Msg("adding a voter: it is fed until it has everything")
-	v.Members.Invite(guest)
-	defer v.Members.Uninvite(guest)
-	if !awaitMembers(ctx, func() (bool, <-chan struct{}) {
-		m, changed := v.Members.Member(guest)
-		return m.Member && m.CaughtUp, changed
-	}) {
-		return lagging
-	}
 	if err := c.writeVoters(ctx, "AddRaftVoter", by, func(q snapshot.Quorum) (*record.Voters, error) {
 		return decide.AddVoter(q.Voters, q.Version, added)
 	}); err != nil {
@@ -164,13 +164,17 @@ func (c *Controller) RemoveVoter(ctx context.Context, id protocol.NodeID, direct
 		return err
 	}
 	defer v.changing.Unlock()
-	var left *record.Voters
-	if err := c.writeVoters(ctx, "RemoveRaftVoter", by, func(q snapshot.Quorum) (_ *record.Voters, err error) {
-		if left, err = decide.RemoveVoter(q.Voters, q.Version, id, directory); err != nil {
-			return nil, err
-		}
-		return left, c.majorityLives(left, decide.ReplicaKey(id, directory))
-	}); err != nil {
+	remove := func(q snapshot.Quorum) (*record.Voters, error) {
+		return decide.RemoveVoter(q.Voters, q.Version, id, directory)
+	}
+	left, err := remove(v.Quorum())
+	if err == nil {
+		err = c.awaitMajority(ctx, left, decide.ReplicaKey(id, directory))
+	}
+	if err == nil {
+		err = c.writeVoters(ctx, "RemoveRaftVoter", by, remove)
+	}
+	if err != nil {
 		return err
 	}
 	c.logger.Info().Str("voter", decide.ReplicaKey(id, directory)).Msg("removed a voter")
@@ -184,27 +188,29 @@ func (c *Controller) RemoveVoter(ctx context.Context, id protocol.NodeID, direct
 	return nil
 }
 
-// silence is for how long a voter may not have answered and count as alive.
-const silence = 5 * time.Second
+// answerTime is how long voters may take to show that they live.
+const answerTime = 2 * time.Second
 
-// majorityLives refuses voters of whom too few answer to agree on anything. Kafka
-// writes such voters, and hangs: they are never committed.
-func (c *Controller) majorityLives(voters *record.Voters, gone string) error {
-	heard := make(map[protocol.NodeID]int64)
-	for _, p := range c.log.Status().Voters {
-		heard[p.ID] = p.LastFetchMs
-	}
-	since := time.Now().Add(-silence).UnixMilli()
-	live := 0
-	for _, v := range voters.Voters {
-		if heard[v.ID] >= since {
-			live++
+// awaitMajority waits until a majority of voters has answered this leader from now
+// on. Without one they would agree on nothing any more; Kafka writes such voters, and
+// hangs, since they are never committed.
+func (c *Controller) awaitMajority(ctx context.Context, voters *record.Voters, gone string) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	since := time.Now().UnixMilli()
+	var live int
+	if awaitMembers(ctx, func() (bool, <-chan struct{}) {
+		live = 0
+		for _, p := range c.log.Status().Voters {
+			if slices.ContainsFunc(voters.Voters, func(v record.Voter) bool { return v.ID == p.ID }) && p.LastFetchMs > since {
+				live++
+			}
 		}
-	}
-	if live > len(voters.Voters)/2 {
+		return live > len(voters.Voters)/2, nil
+	}) {
 		return nil
 	}
-	return protocol.Errorf(protocol.ErrInvalidRequest, "Without %s only %d of %d voters would be alive, which is no majority: remove those first that are not",
+	return protocol.Errorf(protocol.ErrInvalidRequest, "Without %s only %d of %d voters answer, which is no majority: remove those first that are dead",
 		gone, live, len(voters.Voters))
 }
 

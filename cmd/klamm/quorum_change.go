@@ -92,7 +92,7 @@ func (q *quorumChange) add(ctx context.Context) error {
 	if v, ok := find(status.Voters, q.node, ""); ok {
 		return fmt.Errorf("controller %d is a voter already, with directory %s; klamm quorum replace puts another in its place", q.node, v.DirectoryID)
 	}
-	o, err := q.observer(status, "")
+	o, err := q.awaitObserver(ctx, status, "")
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (q *quorumChange) replace(ctx context.Context) error {
 	if !ok {
 		return fmt.Errorf("controller %d is no voter; those are %s. klamm quorum add makes it one", q.node, nodes(status.Voters))
 	}
-	o, err := q.observer(status, old.DirectoryID)
+	o, err := q.awaitObserver(ctx, status, old.DirectoryID)
 	if err != nil {
 		return err
 	}
@@ -144,6 +144,24 @@ func (q *quorumChange) ask(ctx context.Context) (*quorumStatus, error) {
 			"kafka-features upgrade --feature kraft.version=1 moves them into the metadata, where they can change")
 	}
 	return status, nil
+}
+
+// awaitObserver waits until the node follows the metadata, as long as there is time.
+func (q *quorumChange) awaitObserver(ctx context.Context, status *quorumStatus, lost string) (replicaStatus, error) {
+	for {
+		o, err := q.observer(status, lost)
+		if err == nil {
+			return o, nil
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return replicaStatus{}, err
+		}
+		if next, aerr := q.ask(ctx); aerr == nil {
+			status = next
+		}
+	}
 }
 
 // observer is the node as it follows the metadata, with another directory than the

@@ -1,0 +1,195 @@
+//go:build integration
+
+package voters
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klamm/klamm/integration/harness"
+)
+
+// One controller becomes three, five, and three again, the active one among those
+// that go, while topics are created and records written all the time.
+func TestGrowAndShrink(t *testing.T) {
+	t.Parallel()
+	w := start(t, 1, 4)
+	l := w.load()
+	l.goesOn()
+	for _, id := range []int{102, 103} {
+		w.change("add", id, 101)
+		l.goesOn()
+	}
+	w.awaitVoters([]int{101, 102, 103}, 101)
+	for _, id := range []int{104, 105} { // by Kafka's tool
+		out := w.kafka("--command-config", w.controller(id).Config(), "add-controller")
+		if !strings.Contains(out, "Added controller "+strconv.Itoa(id)) {
+			t.Error(out)
+		}
+		l.goesOn()
+	}
+	five := []int{101, 102, 103, 104, 105}
+	q := w.awaitVoters(five, 101)
+	left := five
+	for range 2 { // the active one each time
+		left = slices.DeleteFunc(slices.Clone(left), func(id int) bool { return id == q.Leader })
+		out := w.kafka("remove-controller", "-i", strconv.Itoa(q.Leader), "-d", w.controller(q.Leader).Meta("directory.id"))
+		if !strings.Contains(out, "Removed KRaft controller "+strconv.Itoa(q.Leader)) {
+			t.Error(out)
+		}
+		l.goesOn()
+		before := q
+		q = w.awaitVoters(left, left...)
+		if q.Leader == before.Leader || q.Epoch <= before.Epoch {
+			t.Errorf("controller %d leads in epoch %d, after %d in epoch %d", q.Leader, q.Epoch, before.Leader, before.Epoch)
+		}
+	}
+	l.goesOn()
+	l.end()
+	w.sameMetadata(append(slices.Clone(w.Controllers), w.Nodes...)...)
+	// Those that were removed go on as observers.
+	w.await("the removed to be observers", func() bool {
+		observers := ids(w.quorum(left...).Observers)
+		return !slices.ContainsFunc(five, func(id int) bool { return !slices.Contains(left, id) && !slices.Contains(observers, id) })
+	})
+	// Three of three vote: one may go.
+	w.controller(q.Leader).Kill()
+	others := slices.DeleteFunc(slices.Clone(left), func(id int) bool { return id == q.Leader })
+	w.await("another controller", func() bool { return w.quorum(others...).Leader != q.Leader })
+}
+
+// The active controller removes itself: another leads in the next epoch.
+func TestRemoveTheActive(t *testing.T) {
+	t.Parallel()
+	w := start(t, 3, 0)
+	all := []int{101, 102, 103}
+	before := w.quorum(all...)
+	began := time.Now()
+	w.change("remove", before.Leader, all...)
+	left := slices.DeleteFunc(slices.Clone(all), func(id int) bool { return id == before.Leader })
+	q := w.awaitVoters(left, left...)
+	t.Logf("controller %d leads in epoch %d after %v", q.Leader, q.Epoch, time.Since(began).Round(time.Millisecond))
+	if q.Leader == before.Leader || q.Epoch != before.Epoch+1 {
+		t.Errorf("controller %d leads in epoch %d, after %d in epoch %d", q.Leader, q.Epoch, before.Leader, before.Epoch)
+	}
+	observes := func() bool { return slices.Contains(ids(w.quorum(left...).Observers), before.Leader) }
+	w.await("the removed to be an observer", observes)
+	w.sameMetadata(w.Controllers...)
+	// It stays one over a restart, and votes for nobody: of two voters both are needed.
+	w.controller(before.Leader).Stop()
+	w.controller(before.Leader).Restart()
+	w.await("the removed to be an observer again", observes)
+	other := left[0] + left[1] - q.Leader
+	w.controller(other).Kill()
+	w.await("the leader to resign", func() bool {
+		_, _, ok := harness.Run(t, "quorum", "status", "--bootstrap-controller", w.addresses(left), "--timeout", "1s")
+		return !ok
+	})
+	w.controller(other).Restart()
+	w.awaitVoters(left, left...)
+	// And it can come back.
+	w.change("add", before.Leader, left...)
+	w.awaitVoters(all, all...)
+	w.sameMetadata(w.Controllers...)
+}
+
+// A removed voter was away when it was removed, and while snapshots were taken: it
+// comes back as an observer, and the snapshots do not know it.
+func TestRemovedWhileAway(t *testing.T) {
+	t.Parallel()
+	w := start(t, 3, 0, "metadata.log.max.record.bytes.between.snapshots=20000")
+	all := []int{101, 102, 103}
+	q := w.quorum(all...)
+	away := all[0]
+	if away == q.Leader {
+		away = all[1]
+	}
+	left := slices.DeleteFunc(slices.Clone(all), func(id int) bool { return id == away })
+	w.controller(away).Kill()
+	w.change("remove", away, left...)
+	w.awaitVoters(left, left...)
+	l := w.load()
+	w.await("a snapshot", func() bool { return len(w.checkpoints(left[0])) > 1 && len(w.checkpoints(left[1])) > 1 })
+	l.end()
+	for _, id := range left {
+		for _, file := range w.checkpoints(id) {
+			if out := harness.MustRun(t, "metadata", "dump", file); strings.Contains(out, w.controller(away).Meta("directory.id")) {
+				t.Errorf("%s still names the removed voter", file)
+			}
+		}
+	}
+	for range 2 {
+		w.controller(away).Restart()
+		w.await("the removed to be an observer", func() bool {
+			return slices.Contains(ids(w.quorum(left...).Observers), away)
+		})
+		if got := ids(w.quorum(left...).Voters); !slices.Equal(got, left) {
+			t.Errorf("voters %v", got)
+		}
+		w.sameMetadata(w.Controllers...)
+		w.controller(away).Stop()
+	}
+	w.controller(away).Restart()
+	w.change("add", away, left...)
+	w.awaitVoters(all, all...)
+	w.sameMetadata(w.Controllers...)
+}
+
+// A voter loses its disk. Nobody takes the new one for it; replace puts it in its
+// place, and the cluster works all the time.
+func TestWipedVoterIsReplaced(t *testing.T) {
+	t.Parallel()
+	w := start(t, 3, 0)
+	l := w.load()
+	all := []int{101, 102, 103}
+	q := w.quorum(all...)
+	lost := all[0]
+	if lost == q.Leader {
+		lost = all[1]
+	}
+	left := slices.DeleteFunc(slices.Clone(all), func(id int) bool { return id == lost })
+	n := w.controller(lost)
+	old := n.Meta("directory.id")
+	n.Kill()
+	out, errOut, ok := harness.Run(t, "quorum", "replace", strconv.Itoa(lost), "--bootstrap-controller", w.addresses(left), "--timeout", "1s")
+	if ok || !strings.Contains(errOut, "format its new disk with --no-initial-controllers") {
+		t.Errorf("replaced by nothing: %s%s", out, errOut)
+	}
+	n.WipeDynamic()
+	began := time.Now()
+	n.Restart()
+	w.await("the new disk to be an observer", func() bool { return slices.Contains(ids(w.quorum(left...).Observers), lost) })
+	for _, v := range w.quorum(left...).Voters {
+		if v.Node == lost && v.DirectoryID != old {
+			t.Errorf("the new disk votes: %+v", v)
+		}
+	}
+	w.change("replace", lost, left...)
+	took := time.Since(began)
+	t.Logf("healed %v after the start on an empty disk", took.Round(time.Millisecond))
+	if took > time.Minute {
+		t.Error("that was too slow")
+	}
+	q = w.awaitVoters(all, all...)
+	for _, v := range q.Voters {
+		if v.Node == lost && v.DirectoryID != n.Meta("directory.id") {
+			t.Errorf("the voter is %+v", v)
+		}
+	}
+	l.goesOn()
+	// Its vote counts: with it one of the others may go.
+	w.controller(q.Leader).Kill()
+	l.goesOn()
+	l.end()
+	w.controller(q.Leader).Restart()
+	w.sameMetadata(w.Controllers...)
+}
+
+// checkpoints are the snapshots of a controller.
+func (w *world) checkpoints(id int) []string {
+	w.t.Helper()
+	return glob(w.t, w.controller(id).Data()+"/__cluster_metadata-0/*.checkpoint", "00000000000000000000-0000000000.checkpoint")
+}
