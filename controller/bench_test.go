@@ -18,7 +18,9 @@ import (
 func newBenchWorld(b *testing.B) (*Controller, *machine) {
 	m := newMachine()
 	log := memlog.New(memlog.Config{NodeID: 1, StateMachine: m, FirstEntry: FirstEntry(1, []protocol.NodeID{1}, nil)})
-	c := New(testConfig(), log, m, zerolog.Nop())
+	cfg := testConfig()
+	cfg.SessionTimeout = time.Hour
+	c := New(cfg, log, m, zerolog.Nop())
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 2)
 	go func() { done <- log.Run(ctx) }()

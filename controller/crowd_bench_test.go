@@ -21,14 +21,15 @@ func BenchmarkFence(b *testing.B) {
 			b.Run("decide", func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					decide.Fence(m.Image(), 2, "test", c.cfg.Env)
+					decide.Fence(m.Image(), 2, "test", c.cfg.Env, nil)
 				}
 			})
 			b.Run("all", func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
+					var leaving decide.Leaving
 					p := newPending("fence", "", time.Time{}, func(o *office, _ *struct{}) (decision, error) {
-						records, more := decide.Fence(o.pending, 2, "test", o.c.cfg.Env)
+						records, more := decide.Fence(o.pending, 2, "test", o.c.cfg.Env, &leaving)
 						return decision{records: records, more: more}, nil
 					})
 					c.submit(p.op)

@@ -285,7 +285,8 @@ func (o *office) due(now time.Time) []*op {
 	var ops []*op
 	for _, id := range o.sessions.expired(o.pending, now) {
 		fence := o.ownOp("Fence", nil)
-		fence.decide = func(*office) (decision, error) { return o.fence(id), nil }
+		var leaving decide.Leaving
+		fence.decide = func(*office) (decision, error) { return o.fence(id, &leaving), nil }
 		ops = append(ops, fence)
 	}
 	for _, chore := range o.chores {
@@ -302,12 +303,12 @@ func (o *office) due(now time.Time) []*op {
 
 // fence fences a broker unless it has been heard of since: while a commit is slow
 // its heartbeats wait in the queue, maybe behind this op.
-func (o *office) fence(id protocol.NodeID) decision {
+func (o *office) fence(id protocol.NodeID, leaving *decide.Leaving) decision {
 	b, ok := o.pending.Broker(id)
 	if !ok || !o.sessions.confirmExpiry(id, o.c.heardInQueue(life{id, b.Epoch}), time.Now()) {
 		return decision{}
 	}
-	records, more := decide.Fence(o.pending, id, decide.SessionExpired, o.c.cfg.Env)
+	records, more := decide.Fence(o.pending, id, decide.SessionExpired, o.c.cfg.Env, leaving)
 	o.sessions.of[id].expiring = more
 	o.c.logFence(id, records, more).Msg("fenced: session timed out")
 	return decision{records: records, more: more}
@@ -330,13 +331,14 @@ func (c *Controller) logFence(id protocol.NodeID, records []record.Record, more 
 
 // fenceGone fences a broker whose process has been found gone.
 func (c *Controller) fenceGone(s suspicion) {
+	var leaving decide.Leaving
 	o := &op{name: "Fence", received: time.Now(), done: make(chan error, 1)}
 	o.decide = func(o *office) (decision, error) {
 		b, ok := o.pending.Broker(s.broker)
 		if !ok || b.Epoch != s.epoch || b.InControlledShutdown || !o.sessions.confirmEnd(s, c.heardInQueue(s.life)) {
 			return decision{}, nil
 		}
-		records, more := decide.Fence(o.pending, s.broker, decide.ProcessGone, c.cfg.Env)
+		records, more := decide.Fence(o.pending, s.broker, decide.ProcessGone, c.cfg.Env, &leaving)
 		c.logFence(s.broker, records, more).Dur("after", time.Since(s.since)).Msg("fenced: its process is gone")
 		return decision{records: records, more: more}, nil
 	}

@@ -17,9 +17,10 @@ import (
 // RegisterBroker registers a broker; the answer is its epoch.
 func (c *Controller) RegisterBroker(req *kmsg.BrokerRegistrationRequest, deadline time.Time) *Pending[protocol.BrokerEpoch] {
 	id := protocol.NodeID(req.BrokerID)
+	var leaving decide.Leaving
 	p := newPending("BrokerRegistration", "", deadline, func(o *office, epoch *protocol.BrokerEpoch) (decision, error) {
 		now := time.Now()
-		records, e, err := decide.RegisterBroker(o.pending, req, o.sessions.alive(id, now), c.cfg.Env)
+		records, e, err := decide.RegisterBroker(o.pending, req, o.sessions.alive(id, now), c.cfg.Env, &leaving)
 		if err != nil || e < 0 {
 			return decision{records: records, more: err == nil}, err
 		}
@@ -95,8 +96,9 @@ func (c *Controller) AssignReplicasToDirs(req *kmsg.AssignReplicasToDirsRequest,
 
 // UnregisterBroker removes a broker's registration.
 func (c *Controller) UnregisterBroker(id protocol.NodeID, by string, deadline time.Time) *Pending[struct{}] {
+	var leaving decide.Leaving
 	p := newPending("UnregisterBroker", by, deadline, func(o *office, _ *struct{}) (decision, error) {
-		records, more, err := decide.UnregisterBroker(o.pending, id, c.cfg.Env)
+		records, more, err := decide.UnregisterBroker(o.pending, id, c.cfg.Env, &leaving)
 		return decision{records: records, more: more, then: func(_, _ int64) {
 			if !more {
 				delete(o.sessions.of, id)

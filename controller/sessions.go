@@ -33,7 +33,7 @@ const noLease = 24 * time.Hour
 func newSessions(timeout time.Duration, own protocol.NodeID, img *metadata.Image, now time.Time) *sessions {
 	s := &sessions{timeout: timeout, own: own, of: map[protocol.NodeID]*session{}}
 	for b := range img.Brokers() {
-		p := decide.Progress{Registered: int64(b.Epoch), ShutDown: -1}
+		p := decide.Progress{Registered: int64(b.Epoch), ShutDown: -1, Leaving: new(decide.Leaving)}
 		if b.InControlledShutdown {
 			p.ShutDown = img.Offset()
 		}
@@ -58,14 +58,14 @@ func (s *sessions) registered(id protocol.NodeID, offset int64, newLife bool, no
 	if b, ok := s.of[id]; ok && !newLife {
 		shutDown = b.progress.ShutDown
 	}
-	s.of[id] = &session{heard: now, progress: decide.Progress{Registered: offset, ShutDown: shutDown}}
+	s.of[id] = &session{heard: now, progress: decide.Progress{Registered: offset, ShutDown: shutDown, Leaving: new(decide.Leaving)}}
 }
 
 // touch renews a lease as of the time when the heartbeat came.
 func (s *sessions) touch(id protocol.NodeID, at time.Time) *session {
 	b, ok := s.of[id]
 	if !ok {
-		b = &session{progress: decide.Progress{Registered: -1, ShutDown: -1}}
+		b = &session{progress: decide.Progress{Registered: -1, ShutDown: -1, Leaving: new(decide.Leaving)}}
 		s.of[id] = b
 	}
 	if at.After(b.heard) {

@@ -225,11 +225,14 @@ func (img *Image) Controllers() iter.Seq[*Controller] {
 // and partition id.
 func (img *Image) PartitionsOn(broker protocol.NodeID) iter.Seq2[*Topic, *Partition] {
 	return func(yield func(*Topic, *Partition) bool) {
+		var t *Topic
 		img.placements.tree.Ascend(placement{broker: broker}, func(at placement) bool {
 			if at.broker != broker {
 				return false
 			}
-			t, _ := img.TopicByID(at.topic)
+			if t == nil || t.ID != at.topic {
+				t, _ = img.TopicByID(at.topic)
+			}
 			p, _ := t.Partition(at.partition)
 			return yield(t, p)
 		})

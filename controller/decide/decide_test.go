@@ -37,6 +37,7 @@ type cluster struct {
 	ids      byte
 	progress map[int32]Progress
 	sessions map[int32]bool
+	leaving  Leaving // of fences and the like
 	out      strings.Builder
 }
 
@@ -97,13 +98,13 @@ func (c *cluster) run(t *testing.T, d *datadriven.TestData) string {
 	case "fence":
 		var id protocol.NodeID
 		d.ScanArgs(t, "id", (*int32)(&id))
-		records, more := Fence(c.img, id, SessionExpired, c.env)
+		records, more := Fence(c.img, id, SessionExpired, c.env, &c.leaving)
 		c.apply(records)
 		c.more(more)
 	case "unregister":
 		var id protocol.NodeID
 		d.ScanArgs(t, "id", (*int32)(&id))
-		records, more, err := UnregisterBroker(c.img, id, c.env)
+		records, more, err := UnregisterBroker(c.img, id, c.env, &c.leaving)
 		c.apply(records)
 		c.more(more)
 		c.err(err)
@@ -263,7 +264,7 @@ func (c *cluster) start(id int32) {
 
 func (c *cluster) registration(req *kmsg.BrokerRegistrationRequest) protocol.BrokerEpoch {
 	next := c.img.Offset() + 1
-	records, epoch, err := RegisterBroker(c.img, req, c.sessions[req.BrokerID], c.env)
+	records, epoch, err := RegisterBroker(c.img, req, c.sessions[req.BrokerID], c.env, &c.leaving)
 	c.apply(records)
 	c.err(err)
 	if err == nil {

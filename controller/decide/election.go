@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/klamm/klamm/metadata"
@@ -249,17 +248,49 @@ func (c *rulesCache) of(t *metadata.Topic) rules {
 	return c.rules
 }
 
-// hosted is a partition and its topic.
-type hosted struct {
-	topic     *metadata.Topic
-	partition *metadata.Partition
+// Leaving is which partitions a broker still has to leave, where they are too many
+// for one decision. Decisions use it up; nil and its zero value say that nobody has
+// looked yet.
+type Leaving struct {
+	rest []partitionID
+}
+
+type partitionID struct {
+	topic     protocol.UUID
+	partition int32
+}
+
+// list lists all, those first that nobody can use meanwhile where they are more than
+// a decision's.
+func (l *Leaving) list(img *metadata.Image, broker protocol.NodeID, lostRecords bool, most int) {
+	var led, others []partitionID
+	for t, p := range img.PartitionsOn(broker) {
+		if !hasToLeave(p, broker, lostRecords) {
+			continue
+		}
+		id := partitionID{t.ID, p.ID}
+		if l.rest = append(l.rest, id); p.Leader == broker {
+			led = append(led, id)
+		} else {
+			others = append(others, id)
+		}
+	}
+	if len(l.rest) > most {
+		l.rest = append(led, others...)
+	}
+}
+
+func hasToLeave(p *metadata.Partition, broker protocol.NodeID, lostRecords bool) bool {
+	return p.Leader == broker || slices.Contains(p.ISR, broker) || lostRecords && slices.Contains(p.ELR, broker)
 }
 
 // leaveISRs returns a change for the partitions that a broker has to leave: as
 // leader, as a member of the ISR and, where it may have lost records, of the ELR.
-// Where they are more than a decision's, those come first that nobody can use
-// meanwhile.
-func leaveISRs(img *metadata.Image, env Env, broker protocol.NodeID, lostRecords bool) (records []record.Record, more bool) {
+// Where more is true it has to be asked again when these are made.
+func leaveISRs(img *metadata.Image, env Env, broker protocol.NodeID, lostRecords bool, l *Leaving) (records []record.Record, more bool) {
+	if l == nil {
+		l = new(Leaving)
+	}
 	cache := rulesCache{img: img, env: env, mayLead: func(id protocol.NodeID) bool {
 		return id != broker && active(img, id)
 	}}
@@ -267,32 +298,37 @@ func leaveISRs(img *metadata.Image, env Env, broker protocol.NodeID, lostRecords
 	if lostRecords {
 		lost = broker
 	}
-	var leaving []hosted
-	for t, p := range img.PartitionsOn(broker) {
-		if slices.Contains(p.ISR, broker) || p.Leader == broker || lostRecords && slices.Contains(p.ELR, broker) {
-			leaving = append(leaving, hosted{t, p})
+	change := func(id partitionID) *record.PartitionChange {
+		t, ok := img.TopicByID(id.topic)
+		if !ok {
+			return nil // deleted since it was listed
 		}
-	}
-	if len(leaving) > env.maxPartitions() {
-		leads := func(h hosted) int {
-			if h.partition.Leader == broker {
-				return 0
-			}
-			return 1
+		p, ok := t.Partition(id.partition)
+		if !ok || !hasToLeave(p, broker, lostRecords) {
+			return nil
 		}
-		slices.SortStableFunc(leaving, func(a, b hosted) int { return cmp.Compare(leads(a), leads(b)) })
+		want := as(p)
+		want.isr, want.lost = without(p.ISR, broker), lost
+		return partitionChange(t.ID, p, want, cache.of(t))
 	}
-	for _, h := range leaving {
-		want := as(h.partition)
-		want.isr, want.lost = without(h.partition.ISR, broker), lost
-		if rec := partitionChange(h.topic.ID, h.partition, want, cache.of(h.topic)); rec != nil {
+	for {
+		complete := len(l.rest) == 0
+		if complete {
+			l.list(img, broker, lostRecords, env.maxPartitions())
+		}
+		for ; len(l.rest) > 0; l.rest = l.rest[1:] {
 			if len(records) == env.maxPartitions() {
 				return records, true
 			}
-			records = append(records, rec)
+			if rec := change(l.rest[0]); rec != nil {
+				records = append(records, rec)
+			}
+		}
+		// What came while the list was worked through is on the next one.
+		if complete || len(records) > 0 {
+			return records, !complete
 		}
 	}
-	return records, false
 }
 
 // electLeaderless returns a change for partitions without a leader that can have

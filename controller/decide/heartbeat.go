@@ -19,6 +19,8 @@ type Progress struct {
 	// ShutDown is the offset of the last record of its controlled shutdown so far; it
 	// means nothing while there is none.
 	ShutDown int64
+	// Leaving is what it has still to hand over; nil: it is looked for anew.
+	Leaving *Leaving
 }
 
 // Heartbeat decides what a heartbeat changes. Directories that have gone out of
@@ -62,7 +64,7 @@ func Heartbeat(img *metadata.Image, req *kmsg.BrokerHeartbeatRequest, progress P
 		}
 		// What was too much to be handed over at once comes first, and what an office
 		// has left that ended in the midst of it.
-		if records, _ = leaveISRs(img, env, id, false); len(records) == 0 {
+		if records, _ = leaveISRs(img, env, id, false, progress.Leaving); len(records) == 0 {
 			records = append(records, fencing(b, 1))
 			resp.IsFenced, resp.ShouldShutdown = true, true
 		}
@@ -70,11 +72,11 @@ func Heartbeat(img *metadata.Image, req *kmsg.BrokerHeartbeatRequest, progress P
 
 	case req.WantFence:
 		var more bool // for the next heartbeat
-		records, more = Fence(img, id, "asked to be fenced", env)
+		records, more = Fence(img, id, "asked to be fenced", env, progress.Leaving)
 		resp.IsFenced, resp.ShouldShutdown = !more, req.WantShutdown && !more
 
 	case req.WantShutdown:
-		moves, _ := leaveISRs(img, env, id, false)
+		moves, _ := leaveISRs(img, env, id, false, progress.Leaving)
 		if len(moves) == 0 {
 			records = because([]record.Record{fencing(b, 1)}, ofBroker(id, shutdown))
 			resp.IsFenced, resp.ShouldShutdown = true, true
@@ -107,13 +109,14 @@ const shutdown = "controlled shutdown"
 
 // Fence takes a broker out of office: its partitions first, then the broker, so
 // that at no offset a fenced broker leads (invariant 10). Where more is true there
-// were too many of them for one decision: it has to be asked again.
-func Fence(img *metadata.Image, id protocol.NodeID, why string, env Env) (records []record.Record, more bool) {
+// were too many of them for one decision: it has to be asked again, with the same
+// leaving.
+func Fence(img *metadata.Image, id protocol.NodeID, why string, env Env, leaving *Leaving) (records []record.Record, more bool) {
 	b, ok := img.Broker(id)
 	if !ok || b.Fenced {
 		return nil, false
 	}
-	if records, more = leaveISRs(img, env, id, false); !more {
+	if records, more = leaveISRs(img, env, id, false, leaving); !more {
 		records = append(records, fencing(b, 1))
 	}
 	return because(records, ofBroker(id, why)), more
@@ -126,12 +129,12 @@ func fencing(b *metadata.Broker, change int8) record.Record {
 // UnregisterBroker removes a registration for good. In the ELRs it stays: should it
 // register again, it has to say that it did not stop cleanly, and leaves them.
 // Where more is true it has to be asked again, as with Fence.
-func UnregisterBroker(img *metadata.Image, id protocol.NodeID, env Env) (records []record.Record, more bool, err error) {
+func UnregisterBroker(img *metadata.Image, id protocol.NodeID, env Env, leaving *Leaving) (records []record.Record, more bool, err error) {
 	b, ok := img.Broker(id)
 	if !ok {
 		return nil, false, protocol.Errorf(protocol.ErrBrokerIDNotRegistered, "Broker ID %d is not currently registered", id)
 	}
-	if records, more = leaveISRs(img, env, id, false); !more {
+	if records, more = leaveISRs(img, env, id, false, leaving); !more {
 		records = append(records, &record.UnregisterBroker{BrokerID: id, BrokerEpoch: b.Epoch})
 	}
 	return records, more, nil

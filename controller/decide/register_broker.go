@@ -19,7 +19,7 @@ import (
 // under its last epoch, what it acknowledged may be lost, and it leaves every
 // ISR and ELR first (KIP-966). The same incarnation again (its answer got lost,
 // or its listeners changed) keeps epoch and state.
-func RegisterBroker(img *metadata.Image, req *kmsg.BrokerRegistrationRequest, hasSession bool, env Env) ([]record.Record, protocol.BrokerEpoch, error) {
+func RegisterBroker(img *metadata.Image, req *kmsg.BrokerRegistrationRequest, hasSession bool, env Env, leaving *Leaving) ([]record.Record, protocol.BrokerEpoch, error) {
 	if req.ClusterID != env.ClusterID {
 		return nil, -1, protocol.Errorf(protocol.ErrInconsistentClusterID,
 			"Expected cluster ID %s, but got cluster ID %s", env.ClusterID, req.ClusterID)
@@ -66,7 +66,7 @@ func RegisterBroker(img *metadata.Image, req *kmsg.BrokerRegistrationRequest, ha
 	if known && !clean {
 		cause = ofBroker(id, "registered after an unclean stop")
 	}
-	records, more := leaveISRs(img, env, id, !clean)
+	records, more := leaveISRs(img, env, id, !clean, leaving)
 	if more {
 		return because(records, cause), -1, nil
 	}
