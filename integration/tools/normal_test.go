@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -55,18 +56,44 @@ func (s *session) replace(text string) string {
 		return ""
 	}
 	port := func(address string) string { return strings.TrimPrefix(address, "localhost:") }
-	text = strings.NewReplacer(s.node.Data(), "DATA", s.tmp, "TMP", port(s.node.Address), brokerPort, port(s.node.Controller), controllerPort).Replace(text)
+	names := []string{s.tmp, "TMP"}
+	for i, n := range s.nodes {
+		at := ""
+		if len(s.nodes) > 1 {
+			at = strconv.Itoa(i + 1)
+		}
+		names = append(names, n.Data(), "DATA"+at)
+		if n.Address != "" {
+			names = append(names, port(n.Address), brokerPort[:len(brokerPort)-len(at)]+at)
+		}
+		if n.Controller != "" {
+			names = append(names, port(n.Controller), controllerPort[:len(controllerPort)-len(at)]+at)
+		}
+	}
+	text = strings.NewReplacer(names...).Replace(text)
 	if !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
 	for _, v := range variable {
 		text = v.pattern.ReplaceAllString(text, v.text)
 	}
+	if len(s.nodes) > 1 {
+		text = inSync.ReplaceAllStringFunc(text, sortIDs)
+	}
 	// Blanks at ends of lines would be lost on their way through editors.
 	return trailing.ReplaceAllString(text, "·\n")
 }
 
+// sortIDs puts those in order who came back into a set as it happened.
+func sortIDs(list string) string {
+	name, ids, _ := strings.Cut(list, ": ")
+	all := strings.Split(ids, ",")
+	slices.Sort(all)
+	return name + ": " + strings.Join(all, ",")
+}
+
 var (
+	inSync   = regexp.MustCompile(`\bIsr: [\d,]+`)
 	trailing = regexp.MustCompile(`[ \t]+\n`)
 	number   = regexp.MustCompile(`-?\d+(\.\d+)?`)
 	blanks   = regexp.MustCompile(`[ \t]+`)

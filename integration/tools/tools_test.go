@@ -53,16 +53,21 @@ func onKafka() bool { return os.Getenv("KLAMM_NODE") == "kafka" }
 // standard input of the last one below it:
 //
 //	node             settings of the node, first in its file, where it needs some
+//	cluster nodes=N  three nodes (N) instead of one; with
+//	  controllers=N  …as many more, which are the controllers
 //	file name=F      writes $TMP/F
 //	run              runs the tools to their ends; with
 //	  until=REGEXP   …again until the output matches (what it waits for must come by itself)
 //	  sorted         …with the lines in order, if the tool gives them none
 //	  shape          …with numbers and widths left out
 //	  only=REGEXP    …with those lines of the output that match
+//	  every          …asked of every broker in turn, or with $CONTROLLER of every
+//	                 controller, and printed once where all say the same
 //	  differs=REASON …where klamm differs for that reason
 //	start name=N     starts a tool in the background
 //	end name=N       ends it as SIGTERM does, unless it has ended, and gives its output
-//	stop             stops the node in order
+//	stop [node=N]    stops a node in order
+//	restart node=N   starts it again
 func TestTools(t *testing.T) {
 	harness.Need(t, "javac", "apt-get install default-jdk-headless")
 	var err error
@@ -86,8 +91,9 @@ func TestTools(t *testing.T) {
 // session is the run of a file.
 type session struct {
 	t          *testing.T
-	tmp        string // for the files that it writes
-	node       *harness.Node
+	tmp        string        // for the files that it writes
+	node       *harness.Node // the first broker
+	nodes      []*harness.Node
 	background map[string]call
 	// differences are told at the end of a file: a failure would end it.
 	differences []string
@@ -116,12 +122,16 @@ func (s *session) directive(t *testing.T, d *datadriven.TestData) string {
 }
 
 func (s *session) do(d *datadriven.TestData) (string, error) {
+	if s.node == nil && d.Cmd == "cluster" {
+		return "", s.startCluster(d)
+	}
 	if s.node == nil {
 		settings := []string{"offsets.topic.num.partitions=4", "group.initial.rebalance.delay.ms=0"}
 		if d.Cmd == "node" {
 			settings = append(settings, strings.Split(d.Input, "\n")...)
 		}
 		s.node = harness.Start(s.t, settings...)
+		s.nodes = []*harness.Node{s.node}
 	}
 	switch d.Cmd {
 	case "node":
@@ -143,29 +153,80 @@ func (s *session) do(d *datadriven.TestData) (string, error) {
 		d.ScanArgs(s.t, "name", &name)
 		res, err := s.end(name)
 		return s.show(d, res), err
-	case "stop":
-		s.node.Stop()
+	case "stop", "restart":
+		n := 1
+		if d.HasArg("node") {
+			d.ScanArgs(s.t, "node", &n)
+		}
+		if d.Cmd == "stop" {
+			s.nodes[n-1].Stop()
+		} else {
+			s.nodes[n-1].Restart()
+		}
 		return "", nil
 	default:
 		return "", fmt.Errorf("no directive %q", d.Cmd)
 	}
 }
 
+// startCluster starts several nodes.
+func (s *session) startCluster(d *datadriven.TestData) error {
+	var brokers, controllers int
+	d.ScanArgs(s.t, "nodes", &brokers)
+	settings := []string{"offsets.topic.num.partitions=4", "group.initial.rebalance.delay.ms=0"}
+	if d.Input != "" {
+		settings = append(settings, strings.Split(d.Input, "\n")...)
+	}
+	if !d.HasArg("controllers") {
+		s.nodes = harness.StartCluster(s.t, brokers, settings...).Nodes
+	} else {
+		d.ScanArgs(s.t, "controllers", &controllers)
+		c := harness.StartSplit(s.t, make([]harness.Kind, controllers), make([]harness.Kind, brokers), settings...)
+		s.nodes = append(c.Nodes, c.Controllers...)
+	}
+	s.node = s.nodes[0]
+	return nil
+}
+
+// addresses are those of all brokers or of all controllers.
+func (s *session) addresses(of func(*harness.Node) string) []string {
+	var all []string
+	for _, n := range s.nodes {
+		if address := of(n); address != "" {
+			all = append(all, address)
+		}
+	}
+	return all
+}
+
+func broker(n *harness.Node) string     { return n.Address }
+func controller(n *harness.Node) string { return n.Controller }
+
 // expand fills in what is of this run.
-func (s *session) expand(text string) string {
-	return strings.NewReplacer("$BROKER", s.node.Address, "$CONTROLLER", s.node.Controller, "$DATA", s.node.Data(), "$TMP", s.tmp).Replace(text)
+func (s *session) expand(text string) string { return s.expandFor(text, s.node.Address) }
+
+// expandFor fills it in for a node that is asked.
+func (s *session) expandFor(text, address string) string {
+	at := s.addresses(controller)[0]
+	if slices.Contains(s.addresses(controller), address) {
+		at = address
+	}
+	return strings.NewReplacer("$BROKER", address, "$CONTROLLER", at, "$DATA", s.node.Data(), "$TMP", s.tmp).Replace(text)
 }
 
 // call starts the tool of one command line.
-func (s *session) call(text string) (call, error) {
+func (s *session) call(text string) (call, error) { return s.callAt(text, s.node.Address) }
+
+// callAt starts it for a node that is asked.
+func (s *session) callAt(text, address string) (call, error) {
 	line, input, _ := strings.Cut(text, "\n")
-	words, err := split(s.expand(line))
+	words, err := split(s.expandFor(line, address))
 	if err != nil {
 		return call{}, err
 	}
 	tool, args := words[0], words[1:]
 	if tool != "dump-log" && !slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--bootstrap-") }) {
-		switch bootstrap := []string{"--bootstrap-server", s.node.Address}; tool {
+		switch bootstrap := []string{"--bootstrap-server", address}; tool {
 		case "cluster":
 			args = append(args, bootstrap...) // an option of its subcommands
 		default:
@@ -232,27 +293,9 @@ func (s *session) run(d *datadriven.TestData) (string, error) {
 	var all strings.Builder
 	for _, command := range commands {
 		command = strings.ReplaceAll(command, "\x00", "\n")
-		var out string
-		for deadline := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
-			start := time.Now()
-			c, err := s.call(command)
-			if err != nil {
-				return "", err
-			}
-			res, err := c.result()
-			if err != nil {
-				return "", fmt.Errorf("%s: %w", command, err)
-			}
-			if took := time.Since(start); took > 2*time.Second {
-				s.t.Logf("%s took %v", command, took)
-			}
-			out = s.show(d, res)
-			if until == nil || until.MatchString(out) {
-				break
-			}
-			if time.Now().After(deadline) {
-				return "", fmt.Errorf("%s: never printed %s, at last\n%s", command, until, out)
-			}
+		out, err := s.ask(d, command, until)
+		if err != nil {
+			return "", err
 		}
 		if len(commands) > 1 {
 			line, _, _ := strings.Cut(command, "\n")
@@ -261,6 +304,60 @@ func (s *session) run(d *datadriven.TestData) (string, error) {
 		all.WriteString(out)
 	}
 	return all.String(), nil
+}
+
+// ask runs a command line, at every node where the directive says so. What they say
+// is printed once, or for each if they differ.
+func (s *session) ask(d *datadriven.TestData, command string, until *regexp.Regexp) (string, error) {
+	addresses := []string{s.node.Address}
+	if d.HasArg("every") {
+		addresses = s.addresses(broker)
+		if strings.Contains(command, "$CONTROLLER") {
+			addresses = s.addresses(controller)
+		}
+	}
+	var first, all string
+	same := true
+	for i, address := range addresses {
+		out, err := s.askAt(d, command, address, until)
+		if err != nil {
+			return "", err
+		}
+		if i == 0 {
+			first = out
+		}
+		same = same && out == first
+		all += "-- " + s.replace(address) + out
+	}
+	if same {
+		return first, nil
+	}
+	return all, nil
+}
+
+// askAt runs a command line to its end, until its output is what is waited for.
+func (s *session) askAt(d *datadriven.TestData, command, address string, until *regexp.Regexp) (string, error) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+		start := time.Now()
+		c, err := s.callAt(command, address)
+		if err != nil {
+			return "", err
+		}
+		res, err := c.result()
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", command, err)
+		}
+		if took := time.Since(start); took > 2*time.Second {
+			s.t.Logf("%s took %v", command, took)
+		}
+		out := s.show(d, res)
+		if until == nil || until.MatchString(out) {
+			return out, nil
+		}
+		if time.Now().After(deadline) {
+			return "", fmt.Errorf("%s: never printed %s, at last\n%s", command, until, out)
+		}
+	}
 }
 
 func pattern(t *testing.T, d *datadriven.TestData, name string) (*regexp.Regexp, error) {
@@ -273,7 +370,9 @@ func pattern(t *testing.T, d *datadriven.TestData, name string) (*regexp.Regexp,
 func (s *session) show(d *datadriven.TestData, res result) string {
 	out := s.normal(res, d.HasArg("sorted"))
 	if d.HasArg("shape") {
-		out = shape(out)
+		if out = shape(out); d.HasArg("sorted") {
+			out = sortLines(out)
+		}
 	}
 	if d.HasArg("only") {
 		only, err := pattern(s.t, d, "only")
