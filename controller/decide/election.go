@@ -248,6 +248,12 @@ func (c *rulesCache) of(t *metadata.Topic) rules {
 	return c.rules
 }
 
+// hosted is a partition and its topic.
+type hosted struct {
+	topic     *metadata.Topic
+	partition *metadata.Partition
+}
+
 // Leaving is which partitions a broker still has to leave, where they are too many
 // for one decision. Decisions use it up; nil and its zero value say that nobody has
 // looked yet.
