@@ -201,6 +201,7 @@ func (o *office) decideOp(r *round, delta *metadata.Delta, op *op) {
 	}
 	if d.more {
 		r.unanswered()
+		r.over = true
 		o.c.again(op)
 	}
 	for _, rec := range d.records {

@@ -25,6 +25,7 @@ type round struct {
 	batches []*proposal
 	next    int64 // offset that the next record gets
 	sealed  bool  // the next record begins a batch
+	over    bool  // an op of it goes on in the next round
 	scratch []byte
 }
 
@@ -44,7 +45,7 @@ func (p *proposal) takes(level feature.Level, records, bytes int) bool {
 
 // full tells that no further op should be decided in this round.
 func (r *round) full() bool {
-	return len(r.batches) > 1 || r.sealed || len(r.batches) == 1 && !r.last().takes(r.last().level, 1, recordOverhead)
+	return r.over || len(r.batches) > 1 || r.sealed || len(r.batches) == 1 && !r.last().takes(r.last().level, 1, recordOverhead)
 }
 
 func (r *round) empty() bool { return len(r.batches) == 0 }
