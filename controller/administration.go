@@ -15,14 +15,14 @@ import (
 
 // IncrementalAlterConfigs changes single configs of resources.
 func (c *Controller) IncrementalAlterConfigs(req *kmsg.IncrementalAlterConfigsRequest, by string, deadline time.Time) *Pending[Change[*kmsg.IncrementalAlterConfigsResponse]] {
-	return change(c, "IncrementalAlterConfigs", by, deadline, func(o *office) ([]record.Record, *kmsg.IncrementalAlterConfigsResponse) {
+	return change(c, req, "IncrementalAlterConfigs", by, deadline, func(o *office) ([]record.Record, *kmsg.IncrementalAlterConfigsResponse) {
 		return decide.IncrementalAlterConfigs(o.pending, req, c.cfg.Env)
 	})
 }
 
 // AlterConfigs replaces the configs of resources.
 func (c *Controller) AlterConfigs(req *kmsg.AlterConfigsRequest, by string, deadline time.Time) *Pending[Change[*kmsg.AlterConfigsResponse]] {
-	return change(c, "AlterConfigs", by, deadline, func(o *office) ([]record.Record, *kmsg.AlterConfigsResponse) {
+	return change(c, req, "AlterConfigs", by, deadline, func(o *office) ([]record.Record, *kmsg.AlterConfigsResponse) {
 		return decide.AlterConfigs(o.pending, req, c.cfg.Env)
 	})
 }
@@ -52,28 +52,28 @@ func (c *Controller) UpdateFeatures(req *kmsg.UpdateFeaturesRequest, by string, 
 
 // AlterClientQuotas sets and removes quotas.
 func (c *Controller) AlterClientQuotas(req *kmsg.AlterClientQuotasRequest, by string, deadline time.Time) *Pending[Change[*kmsg.AlterClientQuotasResponse]] {
-	return change(c, "AlterClientQuotas", by, deadline, func(o *office) ([]record.Record, *kmsg.AlterClientQuotasResponse) {
+	return change(c, req, "AlterClientQuotas", by, deadline, func(o *office) ([]record.Record, *kmsg.AlterClientQuotasResponse) {
 		return decide.AlterClientQuotas(o.pending, req)
 	})
 }
 
 // AlterUserScramCredentials sets and deletes SCRAM credentials.
 func (c *Controller) AlterUserScramCredentials(req *kmsg.AlterUserSCRAMCredentialsRequest, by string, deadline time.Time) *Pending[Change[*kmsg.AlterUserSCRAMCredentialsResponse]] {
-	return change(c, "AlterUserScramCredentials", by, deadline, func(o *office) ([]record.Record, *kmsg.AlterUserSCRAMCredentialsResponse) {
+	return change(c, req, "AlterUserScramCredentials", by, deadline, func(o *office) ([]record.Record, *kmsg.AlterUserSCRAMCredentialsResponse) {
 		return decide.AlterUserScramCredentials(o.pending, req)
 	})
 }
 
 // CreateACLs stores ACLs.
 func (c *Controller) CreateACLs(req *kmsg.CreateACLsRequest, by string, deadline time.Time) *Pending[Change[*kmsg.CreateACLsResponse]] {
-	return change(c, "CreateAcls", by, deadline, func(o *office) ([]record.Record, *kmsg.CreateACLsResponse) {
+	return change(c, req, "CreateAcls", by, deadline, func(o *office) ([]record.Record, *kmsg.CreateACLsResponse) {
 		return decide.CreateACLs(o.pending, req, c.cfg.Env)
 	})
 }
 
 // DeleteACLs deletes the ACLs that filters mean.
 func (c *Controller) DeleteACLs(req *kmsg.DeleteACLsRequest, by string, deadline time.Time) *Pending[Change[*kmsg.DeleteACLsResponse]] {
-	return change(c, "DeleteAcls", by, deadline, func(o *office) ([]record.Record, *kmsg.DeleteACLsResponse) {
+	return change(c, req, "DeleteAcls", by, deadline, func(o *office) ([]record.Record, *kmsg.DeleteACLsResponse) {
 		return decide.DeleteACLs(o.pending, req, c.cfg.Env)
 	})
 }

@@ -66,8 +66,12 @@ type Config struct {
 
 // maxQueued bounds the ops that wait for a decision. An op holds its decoded
 // request; beyond this many the controller is hours behind, or attacked, and
-// asking again later is the better answer.
-const maxQueued = 10_000
+// asking again later is the better answer. maxQueuedBytes bounds what their
+// requests were on the wire; one that is larger is taken by itself.
+const (
+	maxQueued      = 10_000
+	maxQueuedBytes = 64 << 20
+)
 
 // Controller decides while it is in office and refuses while it is not.
 type Controller struct {
@@ -86,6 +90,7 @@ type Controller struct {
 
 	mu     sync.Mutex // guards what follows; nothing is locked under it
 	queue  []*op      // first in, first decided
+	bytes  int        // of their requests
 	inside bool       // in office: the queue takes ops
 }
 
@@ -214,7 +219,7 @@ func (c *Controller) lead(ctx context.Context, leadership raftlog.Leadership, ch
 func (c *Controller) open(first []*op) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.inside, c.queue = true, first
+	c.inside, c.queue, c.bytes = true, first, 0
 }
 
 // close refuses what has not been decided and all that comes.
@@ -236,12 +241,13 @@ func (c *Controller) submit(o *op) {
 		c.mu.Unlock()
 		o.finish(protocol.ErrNotController)
 		return
-	case len(c.queue) >= maxQueued:
+	case len(c.queue) >= maxQueued || len(c.queue) > 0 && c.bytes+o.bytes > maxQueuedBytes:
 		c.mu.Unlock()
 		o.finish(protocol.ErrRequestTimedOut)
 		return
 	}
 	c.queue = append(c.queue, o)
+	c.bytes += o.bytes
 	c.mu.Unlock()
 	select {
 	case c.wake <- struct{}{}:
@@ -255,6 +261,9 @@ func (c *Controller) submitOwn(ops []*op) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.queue = append(c.queue, ops...)
+	for _, o := range ops {
+		c.bytes += o.bytes
+	}
 }
 
 // again queues an op whose records are not all yet, behind those that wait.
@@ -270,6 +279,7 @@ func (c *Controller) next() *op {
 	o := c.queue[0]
 	c.queue[0] = nil
 	c.queue = c.queue[1:]
+	c.bytes -= o.bytes
 	return o
 }
 

@@ -367,6 +367,43 @@ func TestQueueIsBounded(t *testing.T) {
 	})
 }
 
+func TestQueueIsBoundedByBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, testConfig())
+		defer w.stop()
+		w.join(1, 'a')
+		large := func(bytes int) *kmsg.CreateTopicsRequest {
+			req := creation(1, "large")
+			value := strings.Repeat("x", bytes)
+			req.Topics[0].Configs = []kmsg.CreateTopicsRequestTopicConfig{{Name: "retention.ms", Value: &value}}
+			req.ValidateOnly = true
+			return req
+		}
+		for range 2 { // what has left the queue counts no more
+			w.log.Hold()
+			w.create(0, "refused")
+			w.create(1, fmt.Sprint("a-", w.machine.next))
+			synctest.Wait()
+			for range maxQueuedBytes / (8 << 20) {
+				w.c.CreateTopics(large(8<<20-100), "", soon())
+			}
+			if _, err := w.c.CreateTopics(large(1<<20), "", soon()).Wait(t.Context()); !errors.Is(err, protocol.ErrRequestTimedOut) {
+				t.Errorf("error %v, want REQUEST_TIMED_OUT at once", err)
+			}
+			small := w.create(1, fmt.Sprint("b-", w.machine.next))
+			w.log.Release()
+			if _, err := small.Wait(t.Context()); err != nil {
+				t.Error(err)
+			}
+			synctest.Wait()
+		}
+		// One that is too large for any queue is decided.
+		if _, err := w.c.CreateTopics(large(maxQueuedBytes+1), "", soon()).Wait(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestStopAnswersEverybody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, testConfig())

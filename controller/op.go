@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"context"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/klamm/klamm/metadata/record"
 	"github.com/klamm/klamm/protocol"
@@ -18,6 +21,7 @@ type op struct {
 	received time.Time
 	deadline time.Time // zero = none
 	atomic   bool      // all records or none, however many
+	bytes    int       // of the request, where that can be large
 	// decide runs once, on the loop's goroutine.
 	decide func(o *office) (decision, error)
 	// tooLate runs instead of decide where the deadline has passed; may be nil.
@@ -54,6 +58,22 @@ type decision struct {
 // maxPrincipal bounds what a principal, which a client may make up, costs in each
 // record.
 const maxPrincipal = 256
+
+// weigh is how large a request is on the wire. In memory it is a few times that.
+func weigh(req kmsg.Request) int {
+	buf, _ := scratch.Get().(*[]byte)
+	if buf == nil {
+		buf = new([]byte)
+	}
+	*buf = req.AppendTo((*buf)[:0])
+	size := len(*buf)
+	if cap(*buf) <= 64<<10 {
+		scratch.Put(buf)
+	}
+	return size
+}
+
+var scratch sync.Pool // of *[]byte
 
 // explain completes the causes of records that came out of the op.
 func (o *op) explain(records []record.Record) {

@@ -140,32 +140,32 @@ type Change[R any] struct {
 
 // CreateTopics creates topics, all of the request or none.
 func (c *Controller) CreateTopics(req *kmsg.CreateTopicsRequest, by string, deadline time.Time) *Pending[Change[*kmsg.CreateTopicsResponse]] {
-	return change(c, "CreateTopics", by, deadline, func(o *office) ([]record.Record, *kmsg.CreateTopicsResponse) {
+	return change(c, req, "CreateTopics", by, deadline, func(o *office) ([]record.Record, *kmsg.CreateTopicsResponse) {
 		return decide.CreateTopics(o.pending, req, c.cfg.Env)
 	})
 }
 
 // DeleteTopics deletes topics, all of the request or none.
 func (c *Controller) DeleteTopics(req *kmsg.DeleteTopicsRequest, by string, deadline time.Time) *Pending[Change[*kmsg.DeleteTopicsResponse]] {
-	return change(c, "DeleteTopics", by, deadline, func(o *office) ([]record.Record, *kmsg.DeleteTopicsResponse) {
+	return change(c, req, "DeleteTopics", by, deadline, func(o *office) ([]record.Record, *kmsg.DeleteTopicsResponse) {
 		return decide.DeleteTopics(o.pending, req, c.cfg.Env)
 	})
 }
 
 // CreatePartitions adds partitions to topics, all of the request or none.
 func (c *Controller) CreatePartitions(req *kmsg.CreatePartitionsRequest, by string, deadline time.Time) *Pending[Change[*kmsg.CreatePartitionsResponse]] {
-	return change(c, "CreatePartitions", by, deadline, func(o *office) ([]record.Record, *kmsg.CreatePartitionsResponse) {
+	return change(c, req, "CreatePartitions", by, deadline, func(o *office) ([]record.Record, *kmsg.CreatePartitionsResponse) {
 		return decide.CreatePartitions(o.pending, req, c.cfg.Env)
 	})
 }
 
-func change[R any](c *Controller, name, by string, deadline time.Time, run func(o *office) ([]record.Record, R)) *Pending[Change[R]] {
+func change[R any](c *Controller, req kmsg.Request, name, by string, deadline time.Time, run func(o *office) ([]record.Record, R)) *Pending[Change[R]] {
 	p := newPending(name, by, deadline, func(o *office, answer *Change[R]) (decision, error) {
 		records, resp := run(o)
 		answer.Response, answer.Offset = resp, -1
 		return decision{records: records, then: func(_, last int64) { answer.Offset = last }}, nil
 	})
-	p.op.atomic = true
+	p.op.atomic, p.op.bytes = true, weigh(req)
 	c.submit(p.op)
 	return p
 }

@@ -19,6 +19,7 @@ func (c *Controller) AlterPartition(req *kmsg.AlterPartitionRequest, deadline ti
 		*resp = r
 		return decision{records: records}, err
 	})
+	p.op.bytes = weigh(req)
 	c.submit(p.op)
 	return p
 }
@@ -31,6 +32,7 @@ func (c *Controller) ElectLeaders(req *kmsg.ElectLeadersRequest, by string, dead
 		answer.Response, answer.Offset = resp, -1
 		return decision{records: records, then: func(_, last int64) { answer.Offset = last }}, err
 	})
+	p.op.bytes = weigh(req)
 	c.submit(p.op)
 	return p
 }
@@ -38,7 +40,7 @@ func (c *Controller) ElectLeaders(req *kmsg.ElectLeadersRequest, by string, dead
 // AlterPartitionReassignments moves partitions to other brokers, or cancels their
 // moves.
 func (c *Controller) AlterPartitionReassignments(req *kmsg.AlterPartitionAssignmentsRequest, by string, deadline time.Time) *Pending[Change[*kmsg.AlterPartitionAssignmentsResponse]] {
-	return change(c, "AlterPartitionReassignments", by, deadline, func(o *office) ([]record.Record, *kmsg.AlterPartitionAssignmentsResponse) {
+	return change(c, req, "AlterPartitionReassignments", by, deadline, func(o *office) ([]record.Record, *kmsg.AlterPartitionAssignmentsResponse) {
 		return decide.AlterPartitionReassignments(o.pending, req, c.cfg.Env)
 	})
 }
