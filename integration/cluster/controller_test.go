@@ -25,18 +25,18 @@ func TestControllersKilled(t *testing.T) {
 	for round := range 10 {
 		create := func(name string) {
 			topic := fmt.Sprintf("t-%02d-%s", round, name)
-			w.create(topic, 3)
+			w.Create(topic, 3)
 			topics = append(topics, topic)
 		}
 		for i := range 3 {
 			create(fmt.Sprint("before", i))
 		}
-		victim := w.controller()
+		victim := w.Controller()
 		w.Node(victim).Kill()
 		killed := time.Now()
 		// At a living broker: how the client finds one is the client's affair.
 		topic := fmt.Sprintf("t-%02d-without", round)
-		w.createAt(victim%3+1, topic, 3)
+		w.CreateAt(victim%3+1, topic, 3)
 		topics = append(topics, topic)
 		gaps = append(gaps, time.Since(killed))
 		create("again")
@@ -46,8 +46,8 @@ func TestControllersKilled(t *testing.T) {
 	t.Logf("SIGKILL of the active controller to the next acknowledged creation: %s; to one by a client that has to find another broker: %s",
 		summary(gaps), summary(again))
 	for _, topic := range topics {
-		w.awaitISR(topic, 1, 2, 3)
-		if n := len(w.partitions(topic)); n != 3 {
+		w.AwaitISR(topic, 1, 2, 3)
+		if n := len(w.Partitions(topic)); n != 3 {
 			t.Errorf("%s has %d partitions of 3", topic, n)
 		}
 	}
@@ -63,53 +63,53 @@ func TestControllersKilled(t *testing.T) {
 // A broker dies that is not the active controller: it is fenced at once.
 func TestBrokersKilled(t *testing.T) {
 	w := start(t)
-	w.create("t", 30)
-	w.awaitISR("t", 1, 2, 3)
+	w.Create("t", 30)
+	w.AwaitISR("t", 1, 2, 3)
 	for range 5 {
-		controller := w.controller()
+		controller := w.Controller()
 		victim := controller%3 + 1
 		w.Node(victim).Kill()
 		killed := time.Now()
-		w.awaitISR("t", without(victim)...)
+		w.AwaitISR("t", without(victim)...)
 		t.Logf("broker killed to leaderships moved: %v", time.Since(killed))
-		w.logged(w.Node(controller), "fenced: its process is gone")
+		w.Logged(w.Node(controller), "fenced: its process is gone")
 		w.Node(victim).Restart()
-		w.awaitISR("t", 1, 2, 3)
+		w.AwaitISR("t", 1, 2, 3)
 	}
 }
 
 // The same node is both.
 func TestControllerAndBrokerKilled(t *testing.T) {
 	w := start(t)
-	w.create("t", 30)
-	w.awaitISR("t", 1, 2, 3)
+	w.Create("t", 30)
+	w.AwaitISR("t", 1, 2, 3)
 	for range 5 {
-		victim := w.controller()
+		victim := w.Controller()
 		w.Node(victim).Kill()
 		killed := time.Now()
-		w.awaitISR("t", without(victim)...)
+		w.AwaitISR("t", without(victim)...)
 		t.Logf("active controller killed to its leaderships moved: %v", time.Since(killed))
 		w.Node(victim).Restart()
-		w.awaitISR("t", 1, 2, 3)
+		w.AwaitISR("t", 1, 2, 3)
 	}
 }
 
 // With the detection off, the timeouts do it.
 func TestControllerKilledWithoutDetection(t *testing.T) {
 	w := start(t, "klamm.fast.failure.detection=false", "broker.session.timeout.ms=3000")
-	w.create("t", 3)
-	w.awaitISR("t", 1, 2, 3)
+	w.Create("t", 3)
+	w.AwaitISR("t", 1, 2, 3)
 	var gaps []time.Duration
 	for round := range 3 {
-		victim := w.controller()
+		victim := w.Controller()
 		w.Node(victim).Kill()
 		killed := time.Now()
-		w.createAt(victim%3+1, fmt.Sprint("without-", round), 1)
+		w.CreateAt(victim%3+1, fmt.Sprint("without-", round), 1)
 		gaps = append(gaps, time.Since(killed))
-		w.awaitISR("t", without(victim)...)
+		w.AwaitISR("t", without(victim)...)
 		t.Logf("leaderships moved: %v", time.Since(killed))
 		w.Node(victim).Restart()
-		w.awaitISR("t", 1, 2, 3)
+		w.AwaitISR("t", 1, 2, 3)
 	}
 	t.Logf("SIGKILL to the next acknowledged creation, without detection: %s", summary(gaps))
 	for _, n := range w.Nodes {
@@ -123,17 +123,17 @@ func TestControllerKilledWithoutDetection(t *testing.T) {
 // not refuse. When it goes on it follows.
 func TestControllerStopped(t *testing.T) {
 	w := start(t)
-	w.create("t", 3)
-	w.awaitISR("t", 1, 2, 3)
-	victim := w.controller()
+	w.Create("t", 3)
+	w.AwaitISR("t", 1, 2, 3)
+	victim := w.Controller()
 	w.Node(victim).Signal(syscall.SIGSTOP)
 	began := time.Now()
-	w.createAt(victim%3+1, "without", 1)
+	w.CreateAt(victim%3+1, "without", 1)
 	t.Logf("SIGSTOP of the active controller to the next acknowledged creation: %v", time.Since(began))
 	w.Node(victim).Signal(syscall.SIGCONT)
-	w.createAt(victim, "with", 1)
-	w.awaitISR("t", 1, 2, 3)
-	w.awaitISR("with", 1, 2, 3)
+	w.CreateAt(victim, "with", 1)
+	w.AwaitISR("t", 1, 2, 3)
+	w.AwaitISR("with", 1, 2, 3)
 	var elections int
 	for _, n := range w.Nodes {
 		if strings.Contains(n.Log(), "process is gone") {

@@ -19,11 +19,11 @@ import (
 
 // tool runs one of Kafka's tools by its class, and returns what it printed.
 func (w *world) tool(class string, args ...string) string {
-	w.t.Helper()
+	w.T.Helper()
 	args = append([]string{"java", "org.apache.kafka.tools." + class, "--bootstrap-server", strings.Join(w.Bootstrap(), ",")}, args...)
-	out, err := exec.Command(harness.KafkaTools(w.t), args...).CombinedOutput()
+	out, err := exec.Command(harness.KafkaTools(w.T), args...).CombinedOutput()
 	if err != nil {
-		w.t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
+		w.T.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 	return string(out)
 }
@@ -35,18 +35,18 @@ const (
 
 // file writes a tool's JSON.
 func (w *world) file(text string) string {
-	w.t.Helper()
-	path := filepath.Join(w.t.TempDir(), "plan.json")
+	w.T.Helper()
+	path := filepath.Join(w.T.TempDir(), "plan.json")
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	return path
 }
 
 func (w *world) says(out, want string) {
-	w.t.Helper()
+	w.T.Helper()
 	if !strings.Contains(out, want) {
-		w.t.Errorf("no %q in:\n%s", want, out)
+		w.T.Errorf("no %q in:\n%s", want, out)
 	}
 }
 
@@ -55,7 +55,7 @@ func TestReassignment(t *testing.T) {
 	w := start(t, "log.segment.delete.delay.ms=500")
 	w.tool("TopicCommand", "--create", "--topic", "t", "--replica-assignment", "1:2")
 	acked := numbered("r", 200)
-	w.produce("t", acked...)
+	w.Produce("t", acked...)
 	for _, step := range []struct {
 		to  string
 		isr []int32
@@ -66,23 +66,23 @@ func TestReassignment(t *testing.T) {
 	} {
 		plan := w.file(fmt.Sprintf(`{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":%s}]}`, step.to))
 		w.says(w.tool(reassign, "--execute", "--reassignment-json-file", plan), "Successfully started partition reassignment for t-0")
-		w.await("the reassignment to "+step.to, func() bool {
+		w.Await("the reassignment to "+step.to, func() bool {
 			return strings.Contains(w.tool(reassign, "--verify", "--reassignment-json-file", plan), "Reassignment of partition t-0 is completed.")
 		})
 		w.says(w.tool(reassign, "--list"), "No partition reassignments found.")
-		w.awaitISR("t", step.isr...)
+		w.AwaitISR("t", step.isr...)
 		more := numbered("to"+step.to, 20)
-		w.produce("t", more...)
+		w.Produce("t", more...)
 		acked = append(acked, more...)
 		// Who was removed has nothing left.
 		for id := range int32(3) {
 			if slices.Contains(step.isr, id+1) {
 				continue
 			}
-			w.await(fmt.Sprintf("node %d to let its replica go", id+1), func() bool { return len(w.logs(int(id), "t")) == 0 })
+			w.Await(fmt.Sprintf("node %d to let its replica go", id+1), func() bool { return len(w.Logs(int(id), "t")) == 0 })
 		}
 	}
-	w.mustHave("t", acked)
+	w.MustHave("t", acked)
 }
 
 // A reassignment to a broker that is away waits for it. The tool wants one that is
@@ -90,65 +90,65 @@ func TestReassignment(t *testing.T) {
 func TestReassignmentWaits(t *testing.T) {
 	w := start(t, "klamm.fast.failure.detection=false", "broker.session.timeout.ms=20000")
 	w.tool("TopicCommand", "--create", "--topic", "t", "--replica-assignment", "1:2")
-	w.produce("t", numbered("r", 20)...)
+	w.Produce("t", numbered("r", 20)...)
 	w.Node(3).Kill()
 	plan := w.file(`{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,3]}]}`)
 	w.tool(reassign, "--execute", "--reassignment-json-file", plan)
 	w.says(w.tool(reassign, "--list"), "t-0: replicas: 1,3,2. adding: 3. removing: 2.")
 	w.Node(3).Restart()
-	w.awaitISR("t", 1, 3)
+	w.AwaitISR("t", 1, 3)
 }
 
 // A move that cannot end is cancelled: replicas and in-sync set are as before.
 func TestReassignmentCancelled(t *testing.T) {
 	w := start(t, "klamm.fast.failure.detection=false", "broker.session.timeout.ms=20000")
 	w.tool("TopicCommand", "--create", "--topic", "t", "--replica-assignment", "1:2")
-	w.produce("t", numbered("r", 20)...)
+	w.Produce("t", numbered("r", 20)...)
 	w.Node(3).Kill()
 	plan := w.file(`{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,3]}]}`)
 	w.tool(reassign, "--execute", "--reassignment-json-file", plan)
 	// Without this the tool would go on to lift the throttles of a broker that is gone.
 	w.says(w.tool(reassign, "--cancel", "--preserve-throttles", "--reassignment-json-file", plan), "Successfully cancelled partition reassignment")
 	w.says(w.tool(reassign, "--list"), "No partition reassignments found.")
-	w.awaitISR("t", 1, 2)
+	w.AwaitISR("t", 1, 2)
 }
 
 // Leaderships that a failure has moved go back by request.
 func TestPreferredElection(t *testing.T) {
 	w := start(t)
 	w.tool("TopicCommand", "--create", "--topic", "t", "--replica-assignment", "1:2:3,2:3:1,3:1:2")
-	w.awaitISR("t", 1, 2, 3)
+	w.AwaitISR("t", 1, 2, 3)
 	w.Node(1).Kill()
-	w.awaitISR("t", 2, 3)
+	w.AwaitISR("t", 2, 3)
 	w.Node(1).Restart()
-	w.awaitISR("t", 1, 2, 3)
-	if p := w.partitions("t")[0]; p.Leader == 1 {
+	w.AwaitISR("t", 1, 2, 3)
+	if p := w.Partitions("t")[0]; p.Leader == 1 {
 		t.Fatalf("partition 0 is led by 1 already: %+v", p)
 	}
 	w.says(w.tool(election, "--election-type", "preferred", "--topic", "t", "--partition", "0"),
 		"Successfully completed leader election (PREFERRED) for partitions t-0")
 	w.says(w.tool(election, "--election-type", "preferred", "--topic", "t", "--partition", "0"),
 		"Valid replica already elected for partitions t-0")
-	w.await("the election at a broker", func() bool { return w.partitions("t")[0].Leader == 1 })
+	w.Await("the election at a broker", func() bool { return w.Partitions("t")[0].Leader == 1 })
 }
 
 // Leaderships go back by themselves, as auto.leader.rebalance.enable says.
 func TestRebalance(t *testing.T) {
 	w := start(t, "leader.imbalance.check.interval.seconds=1")
-	w.create("t", 6)
-	w.awaitISR("t", 1, 2, 3)
+	w.Create("t", 6)
+	w.AwaitISR("t", 1, 2, 3)
 	before := w.leaders("t")
 	w.Node(2).Kill()
-	w.awaitISR("t", 1, 3)
+	w.AwaitISR("t", 1, 3)
 	w.Node(2).Restart()
-	w.awaitISR("t", 1, 2, 3)
-	w.await("leaders as before", func() bool { return slices.Equal(w.leaders("t"), before) })
+	w.AwaitISR("t", 1, 2, 3)
+	w.Await("leaders as before", func() bool { return slices.Equal(w.leaders("t"), before) })
 }
 
 // leaders are those of a topic's partitions.
 func (w *world) leaders(topic string) []int32 {
-	w.t.Helper()
-	parts := w.partitions(topic)
+	w.T.Helper()
+	parts := w.Partitions(topic)
 	out := make([]int32, len(parts))
 	for _, p := range parts {
 		out[p.Partition] = p.Leader
@@ -160,8 +160,8 @@ func (w *world) leaders(topic string) []int32 {
 func TestKcatOverFailover(t *testing.T) {
 	kcat := harness.Need(t, "kcat", "apt-get install kcat")
 	w := start(t)
-	w.create("t", 1)
-	w.awaitISR("t", 1, 2, 3)
+	w.Create("t", 1)
+	w.AwaitISR("t", 1, 2, 3)
 	produce := exec.Command(kcat, "-P", "-b", strings.Join(w.Bootstrap(), ","), "-t", "t", "-X", "acks=all", "-X", "linger.ms=0")
 	in, err := produce.StdinPipe()
 	if err != nil {
@@ -172,7 +172,7 @@ func TestKcatOverFailover(t *testing.T) {
 	if err := produce.Start(); err != nil {
 		t.Fatal(err)
 	}
-	victim := w.leader("t")
+	victim := w.Leader("t")
 	values := numbered("k", 200)
 	for i, v := range values {
 		if i == 100 {
@@ -204,20 +204,20 @@ func TestKcatOverFailover(t *testing.T) {
 // The first write to a new topic waits for no fetch that is under way elsewhere.
 func TestFirstWriteToNewTopic(t *testing.T) {
 	w := start(t)
-	w.create("old", 3)
-	w.awaitISR("old", 1, 2, 3)
-	w.produce("old", "a", "b", "c")
+	w.Create("old", 3)
+	w.AwaitISR("old", 1, 2, 3)
+	w.Produce("old", "a", "b", "c")
 	var took []time.Duration
 	for i := range 10 {
 		topic := fmt.Sprint("new-", i)
-		w.create(topic, 1)
-		w.awaitISR(topic, 1, 2, 3)
-		client := w.newClient()
-		if err := client.ProduceSync(within(t), &kgo.Record{Topic: "old", Value: []byte("warm")}).FirstErr(); err != nil {
+		w.Create(topic, 1)
+		w.AwaitISR(topic, 1, 2, 3)
+		client := w.NewClient()
+		if err := client.ProduceSync(harness.Within(t), &kgo.Record{Topic: "old", Value: []byte("warm")}).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		if err := client.ProduceSync(within(t), &kgo.Record{Topic: topic, Value: []byte("v")}).FirstErr(); err != nil {
+		if err := client.ProduceSync(harness.Within(t), &kgo.Record{Topic: topic, Value: []byte("v")}).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
 		took = append(took, time.Since(began))

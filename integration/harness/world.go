@@ -1,0 +1,287 @@
+//go:build integration
+
+package harness
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm/klamm/protocol"
+)
+
+// patience bounds what a test waits for.
+const patience = 60 * time.Second
+
+// World is a cluster of three nodes or more, and a client.
+type World struct {
+	*Cluster
+	T      *testing.T
+	Client *kgo.Client
+
+	opts []kgo.Opt // of all clients
+}
+
+// NewWorld is a cluster with a client. Its options are those of all clients.
+func NewWorld(t *testing.T, c *Cluster, opts ...kgo.Opt) *World {
+	t.Helper()
+	w := &World{T: t, Cluster: c, opts: opts}
+	w.Client = w.NewClient()
+	return w
+}
+
+// NewClient is one more client, which ends with the test.
+func (w *World) NewClient(opts ...kgo.Opt) *kgo.Client {
+	w.T.Helper()
+	client, err := kgo.NewClient(slices.Concat([]kgo.Opt{kgo.SeedBrokers(w.Bootstrap()...)}, w.opts, opts)...)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	w.T.Cleanup(client.Close)
+	return client
+}
+
+// Within is a context with the patience of the tests.
+func Within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Ask sends a request with the client's own retries.
+func Ask[R kmsg.Response](w *World, req kmsg.Request) R {
+	w.T.Helper()
+	resp, err := w.Client.Request(Within(w.T), req)
+	if err != nil {
+		w.T.Fatalf("%s: %v", kmsg.NameForKey(req.Key()), err)
+	}
+	return resp.(R)
+}
+
+// Await polls until ok.
+func (w *World) Await(what string, ok func() bool) {
+	w.T.Helper()
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			w.T.Fatalf("after %v not yet: %s", patience, what)
+		}
+	}
+}
+
+// Create creates a topic of three replicas, as a client does that tries again: it
+// may find its own first attempt.
+func (w *World) Create(topic string, partitions int32) {
+	w.T.Helper()
+	created(w, topic, Ask[*kmsg.CreateTopicsResponse](w, creation(topic, partitions)))
+}
+
+// CreateAt is Create at a broker that lives.
+func (w *World) CreateAt(id int32, topic string, partitions int32) {
+	w.T.Helper()
+	resp, err := w.Client.Broker(int(id)).RetriableRequest(Within(w.T), creation(topic, partitions))
+	if err != nil {
+		w.T.Fatalf("create %s at broker %d: %v", topic, id, err)
+	}
+	created(w, topic, resp.(*kmsg.CreateTopicsResponse))
+}
+
+func creation(topic string, partitions int32) *kmsg.CreateTopicsRequest {
+	req := kmsg.NewPtrCreateTopicsRequest()
+	req.TimeoutMillis = 30_000
+	t := kmsg.NewCreateTopicsRequestTopic()
+	t.Topic, t.NumPartitions, t.ReplicationFactor = topic, partitions, 3
+	req.Topics = append(req.Topics, t)
+	return req
+}
+
+func created(w *World, topic string, resp *kmsg.CreateTopicsResponse) {
+	w.T.Helper()
+	for _, r := range resp.Topics {
+		if code := protocol.Error(r.ErrorCode); code != protocol.None && code != protocol.ErrTopicAlreadyExists {
+			w.T.Fatalf("create %s: %v: %v", topic, code, r.ErrorMessage)
+		}
+	}
+}
+
+// Partitions is a topic as a living broker tells of it; nil where it does not
+// know it yet.
+func (w *World) Partitions(topic string) []kmsg.MetadataResponseTopicPartition {
+	w.T.Helper()
+	return partitionsOf(Ask[*kmsg.MetadataResponse](w, metadataRequest(topic)))
+}
+
+func metadataRequest(topic string) *kmsg.MetadataRequest {
+	req := kmsg.NewPtrMetadataRequest()
+	t := kmsg.NewMetadataRequestTopic()
+	t.Topic = &topic
+	req.Topics = append(req.Topics, t)
+	return req
+}
+
+func partitionsOf(resp *kmsg.MetadataResponse) []kmsg.MetadataResponseTopicPartition {
+	if len(resp.Topics) != 1 || resp.Topics[0].ErrorCode != 0 {
+		return nil
+	}
+	return resp.Topics[0].Partitions
+}
+
+// AwaitISR waits until these nodes say of all partitions of a topic that they
+// are the ones in sync, and one of them leads.
+func (w *World) AwaitISR(topic string, isr ...int32) {
+	w.T.Helper()
+	var last string
+	defer func() {
+		if w.T.Failed() {
+			w.T.Log("the last answer: " + last)
+		}
+	}()
+	w.Await(fmt.Sprintf("in-sync sets of %s to be %v", topic, isr), func() bool {
+		for _, id := range isr {
+			resp, err := w.Client.Broker(int(id)).Request(Within(w.T), metadataRequest(topic))
+			if err != nil {
+				last = err.Error()
+				return false
+			}
+			parts := partitionsOf(resp.(*kmsg.MetadataResponse))
+			last = fmt.Sprintf("broker %d: %+v", id, parts)
+			if len(parts) == 0 || slices.ContainsFunc(parts, func(p kmsg.MetadataResponseTopicPartition) bool {
+				return !slices.Equal(slices.Sorted(slices.Values(p.ISR)), isr) || !slices.Contains(isr, p.Leader)
+			}) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// Produce writes records with acks=all, one after the other, to partitions in turn.
+func (w *World) Produce(topic string, values ...string) {
+	w.T.Helper()
+	for _, v := range values {
+		if err := w.Client.ProduceSync(Within(w.T), &kgo.Record{Topic: topic, Value: []byte(v)}).FirstErr(); err != nil {
+			w.T.Fatalf("produce %s to %s: %v", v, topic, err)
+		}
+	}
+}
+
+// Consume reads so many records of a topic from its start.
+func (w *World) Consume(topic string, count int) []string {
+	w.T.Helper()
+	client := w.NewClient(kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	defer client.Close()
+	var values []string
+	for len(values) < count {
+		fetches := client.PollFetches(Within(w.T))
+		if err := fetches.Err(); err != nil {
+			w.T.Fatalf("read %s: %v after %d of %d records", topic, err, len(values), count)
+		}
+		fetches.EachRecord(func(r *kgo.Record) { values = append(values, string(r.Value)) })
+	}
+	slices.Sort(values)
+	return values
+}
+
+// Controller is the active controller.
+func (w *World) Controller() int32 {
+	w.T.Helper()
+	req := kmsg.NewPtrDescribeQuorumRequest()
+	t := kmsg.NewDescribeQuorumRequestTopic()
+	t.Topic = protocol.MetadataTopic
+	t.Partitions = append(t.Partitions, kmsg.NewDescribeQuorumRequestTopicPartition())
+	req.Topics = append(req.Topics, t)
+	leader := int32(-1)
+	w.Await("a controller", func() bool {
+		resp := Ask[*kmsg.DescribeQuorumResponse](w, req)
+		if resp.ErrorCode == 0 && len(resp.Topics) == 1 && resp.Topics[0].Partitions[0].ErrorCode == 0 {
+			leader = resp.Topics[0].Partitions[0].LeaderID
+		}
+		return leader > 0
+	})
+	return leader
+}
+
+// SameLogs stops all nodes and compares the bytes of each partition's replicas.
+func (w *World) SameLogs(topics ...string) {
+	w.T.Helper()
+	for _, n := range w.Nodes {
+		n.Kill()
+	}
+	for _, topic := range topics {
+		first := w.Logs(0, topic)
+		if len(first) == 0 {
+			w.T.Errorf("node 1 has no log of %s", topic)
+		}
+		for i := 1; i < len(w.Nodes); i++ {
+			other := w.Logs(i, topic)
+			if len(other) != len(first) {
+				w.T.Errorf("node %d has %d partitions of %s, node 1 %d", i+1, len(other), topic, len(first))
+			}
+			for dir, data := range first {
+				if !bytes.Equal(data, other[dir]) {
+					w.T.Errorf("%s: node %d has %d bytes, node 1 %d others", dir, i+1, len(other[dir]), len(data))
+				}
+			}
+		}
+	}
+}
+
+// Logs are the bytes of a topic's partitions on a node.
+func (w *World) Logs(node int, topic string) map[string][]byte {
+	w.T.Helper()
+	out := make(map[string][]byte)
+	files, err := filepath.Glob(filepath.Join(w.Nodes[node].Data(), topic+"-*", "*.log"))
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	slices.Sort(files)
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			w.T.Fatal(err)
+		}
+		dir := filepath.Base(filepath.Dir(file))
+		out[dir] = append(out[dir], data...)
+	}
+	return out
+}
+
+// Logged waits for a line in a node's log.
+func (w *World) Logged(n *Node, text string) {
+	w.T.Helper()
+	w.Await(fmt.Sprintf("the line %q in a log", text), func() bool { return strings.Contains(n.Log(), text) })
+}
+
+// MustHave fails where a topic lacks values.
+func (w *World) MustHave(topic string, values []string) {
+	w.T.Helper()
+	got := w.Consume(topic, len(values))
+	for _, v := range values {
+		if !slices.Contains(got, v) {
+			w.T.Errorf("%s lacks %s, which was acknowledged", topic, v)
+		}
+	}
+}
+
+// Leader is the leader of the first partition of a topic.
+func (w *World) Leader(topic string) int32 {
+	w.T.Helper()
+	var leader int32
+	w.Await("a leader of "+topic, func() bool {
+		parts := w.Partitions(topic)
+		if len(parts) == 0 {
+			return false
+		}
+		leader = parts[0].Leader
+		return leader > 0
+	})
+	return leader
+}
