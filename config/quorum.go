@@ -18,6 +18,10 @@ type Quorum struct {
 	// Bootstrap (controller.quorum.bootstrap.servers) are HOST:PORT of
 	// controllers to ask for the voters, where those are in the log.
 	Bootstrap []string
+	// AutoJoin (controller.quorum.auto.join.enable): a controller that has no vote asks
+	// for one by itself, and for its lost disk's to be taken. Default false: an operator
+	// does.
+	AutoJoin bool
 	// ElectionTimeout (controller.quorum.election.timeout.ms): how long a
 	// candidate waits for votes. Default 1 s.
 	ElectionTimeout time.Duration
@@ -75,6 +79,7 @@ func (r *reader) quorum(node Node) Quorum {
 		ElectionTimeout: r.ms("controller.quorum.election.timeout.ms"),
 		FetchTimeout:    r.ms("controller.quorum.fetch.timeout.ms"),
 		RequestTimeout:  r.ms("controller.quorum.request.timeout.ms"),
+		AutoJoin:        r.flag("controller.quorum.auto.join.enable"),
 	}
 	member := false
 	seen := make(map[protocol.NodeID]bool)

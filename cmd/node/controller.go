@@ -135,6 +135,7 @@ func (n *node) startController(ctx context.Context, below *stage, meta *metadata
 	below.run("raft", engine.Run)
 	below.run("controller", ctl.Run)
 	below.run("registration", (&registrar{n: n, q: q, req: registration, meta: meta, news: make(chan struct{}, 1)}).run)
+	below.run("own vote", n.newOwnVote(q, meta, registration).run)
 	below.run("snapshots", func(ctx context.Context) error {
 		return meta.replayer.RunSnapshots(ctx, n.snapshotPace(func(ctx context.Context) error {
 			if member, known := engine.IsMember(); known && !member {

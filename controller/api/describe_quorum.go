@@ -37,7 +37,7 @@ func (h *handlers) describeQuorum(c call) answer {
 		p.Observers = append(p.Observers, h.observerStates(status)...)
 		topic.Partitions = append(topic.Partitions, p)
 		resp.Topics = append(resp.Topics, topic)
-		resp.Nodes = quorumNodes(status, img)
+		resp.Nodes = h.nodes(status, img)
 		return resp, nil
 	}
 }
@@ -108,17 +108,25 @@ func (h *handlers) observerStates(status raftlog.Status) (states []kmsg.Describe
 	return states
 }
 
-// quorumNodes are the voters' and observers' controller listeners.
-func quorumNodes(status raftlog.Status, img *metadata.Image) []kmsg.DescribeQuorumResponseNode {
+// nodes are where the voters listen: in a dynamic quorum as the log has it, else as
+// they registered.
+func (h *handlers) nodes(status raftlog.Status, img *metadata.Image) []kmsg.DescribeQuorumResponseNode {
 	var nodes []kmsg.DescribeQuorumResponseNode
 	for _, peer := range status.Voters {
 		node := kmsg.NewDescribeQuorumResponseNode()
 		node.NodeID = int32(peer.ID)
-		if c, ok := img.Controller(peer.ID); ok {
+		listens := func(name, host string, port uint16) {
+			l := kmsg.NewDescribeQuorumResponseNodeListener()
+			l.Name, l.Host, l.Port = name, host, port
+			node.Listeners = append(node.Listeners, l)
+		}
+		known := h.Controller.VoterEndpoints(peer.ID)
+		for _, e := range known {
+			listens(e.Name, e.Host, e.Port)
+		}
+		if c, ok := img.Controller(peer.ID); ok && known == nil {
 			for _, e := range c.Endpoints {
-				l := kmsg.NewDescribeQuorumResponseNodeListener()
-				l.Name, l.Host, l.Port = e.Name, e.Host, e.Port
-				node.Listeners = append(node.Listeners, l)
+				listens(e.Name, e.Host, e.Port)
 			}
 		}
 		nodes = append(nodes, node)

@@ -71,3 +71,21 @@ func (n *Node) Meta(key string) string {
 	n.t.Fatalf("%s is not in meta.properties", key)
 	return ""
 }
+
+// Foreign is a controller of another cluster, which has been formatted with voters
+// that know it by its address.
+func Foreign(t *testing.T, cluster string, id int, voters func(address string) string) *Node {
+	t.Helper()
+	n := &Node{t: t, dir: t.TempDir(), Controller: "localhost:" + freePorts(t, 1)[0]}
+	n.options = []string{"--initial-controllers", voters(n.Controller), "-t", cluster}
+	n.format(id, []string{"controller.quorum.bootstrap.servers=" + n.Controller})
+	n.Launch()
+	return n
+}
+
+// Move has a stopped controller listen on another port.
+func (n *Node) Move() {
+	n.t.Helper()
+	n.Controller = "localhost:" + freePorts(n.t, 1)[0]
+	n.Configure("listeners=CONTROLLER://" + n.Controller)
+}

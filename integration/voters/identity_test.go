@@ -1,0 +1,129 @@
+//go:build integration
+
+package voters
+
+import (
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/klamm/klamm/integration/harness"
+	"github.com/klamm/klamm/protocol"
+)
+
+// A controller of another cluster means to be a peer of ours. Both sides say so by
+// name, and go on.
+func TestAnotherCluster(t *testing.T) {
+	t.Parallel()
+	w := start(t, 1, 0)
+	ours := w.controller(101)
+	const other = "YW5vdGhlci1jbHVzdGVyLWlk"
+	foreign := harness.Foreign(t, other, 104, func(own string) string {
+		return "101@" + ours.Controller + ":" + ours.Meta("directory.id") + ",104@" + own + ":" + protocol.NewUUID().String()
+	})
+	for _, n := range []*harness.Node{ours, foreign} {
+		w.awaitLogged(n, `of cluster \"`+other+`\"`)
+		w.awaitLogged(n, `of cluster \"`+ours.Meta("cluster.id")+`\"`)
+	}
+	if q := w.quorum(101); q.Leader != 101 || !slices.Equal(ids(q.Voters), []int{101}) || len(ids(q.Observers)) != 1 {
+		t.Errorf("%+v", q)
+	}
+	w.load().end()
+}
+
+// A quorum that its configuration names becomes a dynamic one while it works. Then a
+// voter's lost disk can be replaced.
+func TestStaticBecomesDynamic(t *testing.T) {
+	t.Parallel()
+	c := harness.StartSplit(t, make([]harness.Kind, 3), make([]harness.Kind, 1), "offsets.topic.replication.factor=1")
+	w := &world{t, c}
+	l := w.load()
+	all := []int{101, 102, 103}
+	_, errOut, ok := harness.Run(t, "quorum", "remove", "103", "--bootstrap-controller", w.addresses(all))
+	if ok || !strings.Contains(errOut, "kraft.version=1") {
+		t.Errorf("a voter of a static quorum was removed: %s", errOut)
+	}
+	upgrade := []string{"java", "org.apache.kafka.tools.FeatureCommand", "--bootstrap-server", w.Nodes[0].Address, "upgrade", "--feature", "kraft.version=1"}
+	out, err := exec.Command(harness.KafkaTools(t), upgrade...).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "kraft.version was upgraded to 1") {
+		t.Fatalf("%v %s", err, out)
+	}
+	q := w.awaitVoters(all, all...)
+	for _, v := range q.Voters {
+		if v.DirectoryID != w.controller(v.Node).Meta("directory.id") {
+			t.Errorf("voter %+v has directory %s", v, w.controller(v.Node).Meta("directory.id"))
+		}
+	}
+	l.goesOn()
+	for _, id := range all { // each starts again on what it has
+		w.controller(id).Stop()
+		w.controller(id).Restart()
+		l.goesOn()
+	}
+	q = w.awaitVoters(all, all...)
+	lost := all[0]
+	if lost == q.Leader {
+		lost = all[1]
+	}
+	left := slices.DeleteFunc(slices.Clone(all), func(id int) bool { return id == lost })
+	n := w.controller(lost)
+	n.Kill()
+	n.Configure("controller.quorum.voters=", "controller.quorum.bootstrap.servers="+w.addresses(all))
+	n.WipeDynamic()
+	n.Restart()
+	w.change("replace", lost, left...)
+	q = w.awaitVoters(all, all...)
+	for _, v := range q.Voters {
+		if v.DirectoryID != w.controller(v.Node).Meta("directory.id") {
+			t.Errorf("voter %+v has directory %s", v, w.controller(v.Node).Meta("directory.id"))
+		}
+	}
+	w.controller(q.Leader).Kill()
+	l.goesOn()
+	l.end()
+	w.controller(q.Leader).Restart()
+	w.sameMetadata(w.Controllers...)
+}
+
+// With controller.quorum.auto.join.enable controllers join by themselves, also with a
+// new disk in the place of a lost one. One that listens elsewhere says so.
+func TestAutoJoin(t *testing.T) {
+	t.Parallel()
+	w := start(t, 1, 2, "controller.quorum.auto.join.enable=true")
+	all := []int{101, 102, 103}
+	q := w.awaitVoters(all, 101)
+	lost := 102
+	if q.Leader == lost {
+		lost = 103
+	}
+	left := slices.DeleteFunc(slices.Clone(all), func(id int) bool { return id == lost })
+	n := w.controller(lost)
+	n.Kill()
+	n.WipeDynamic()
+	n.Restart()
+	w.await("the new disk to vote", func() bool {
+		return slices.ContainsFunc(w.quorum(left...).Voters, func(v replica) bool {
+			return v.Node == lost && v.DirectoryID == n.Meta("directory.id")
+		})
+	})
+
+	n.Stop()
+	n.Move()
+	n.Restart()
+	w.await("the new address to be known", func() bool {
+		out := harness.MustRun(t, "quorum", "status", "--bootstrap-controller", w.addresses(left))
+		return strings.Contains(out, "CONTROLLER://"+n.Controller)
+	})
+	// The others reach it there: two of three are enough.
+	leader := w.quorum(left...).Leader
+	other := left[0] + left[1] - leader
+	w.controller(other).Kill()
+	l := w.load()
+	l.goesOn()
+	l.end()
+	if out := strconv.Itoa(w.quorum(lost, leader).Leader); out == "-1" {
+		t.Error("nobody leads")
+	}
+}
