@@ -484,7 +484,7 @@ func (r *recovery) advice(w io.Writer, best *leftover) {
 	if best.q.Dynamic {
 		fmt.Fprint(w, " klamm quorum add lets\n   them vote again;\n")
 	} else {
-		fmt.Fprint(w, " In a static quorum\n   they come back as brokers;\n")
+		fmt.Fprint(w, " In a static quorum\n   they come back as brokers; kafka-features upgrade --feature kraft.version=1 makes it a dynamic one, and klamm quorum\n   add lets them vote again;\n")
 	}
 	fmt.Fprintln(w, "5. a partition without a leader had its last in-sync replicas on brokers that are lost too. What others have of it is\n"+
 		"   taken by kafka-leader-election --election-type unclean --all-topic-partitions.")

@@ -4,10 +4,12 @@ package inspection
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -63,10 +65,6 @@ func TestRecover(t *testing.T) {
 	} else {
 		says(t, text, "a majority: nothing is lost")
 	}
-	var lost []string
-	for _, n := range others {
-		lost = append(lost, n.Data())
-	}
 	had := files(t, survivor.Data())
 	plan := w.klamm("metadata", "recover", survivor.Data())
 	says(t, plan, "The longest is "+survivor.Data(), "these are missing: ", "may never have been committed", "Nothing was changed.")
@@ -98,16 +96,21 @@ func TestRecover(t *testing.T) {
 	})
 	w.consume("orders", 100)
 
-	// The others come back with new disks, as brokers.
-	for i, n := range others {
-		if n.Data() != lost[i] {
-			t.Fatal("mixed up")
-		}
-		n.Configure("process.roles=broker", "listeners=PLAINTEXT://"+n.Address, "controller.quorum.voters="+voters)
-		n.Controller = ""
-		n.Wipe()
-		n.Restart()
-	}
+	// The others come back with new disks: one as a broker, and, where the quorum is
+	// made a dynamic one, one as a voter too.
+	broker, both := others[0], others[1]
+	broker.Configure("process.roles=broker", "listeners=PLAINTEXT://"+broker.Address, "controller.quorum.voters="+voters)
+	broker.Controller = ""
+	broker.Wipe()
+	broker.Restart()
+	w.upgradeKRaft()
+	_, address, _ := strings.Cut(voters, "@")
+	both.Configure("controller.quorum.voters=", "controller.quorum.bootstrap.servers="+address)
+	both.WipeDynamic()
+	both.Restart()
+	w.klamm("quorum", "add", strconv.Itoa(int(w.id(both))), "--bootstrap-server", survivor.Address)
+	status := w.klamm("quorum", "status", "--bootstrap-server", survivor.Address)
+	says(t, status, fmt.Sprintf("leader    %d ", w.id(survivor)), fmt.Sprintf("voter     %d ", w.id(both)), fmt.Sprintf("observer  %d ", w.id(broker)))
 	w.awaitInSync("orders", 3)
 	w.produce("orders", 10)
 	w.consume("orders", 110)
@@ -147,6 +150,19 @@ func (w *world) electUnclean() {
 	req := kmsg.NewPtrElectLeadersRequest()
 	req.ElectionType, req.TimeoutMillis = 1, int32(patience/time.Millisecond)
 	ask[*kmsg.ElectLeadersResponse](w, req)
+}
+
+// upgradeKRaft makes the quorum a dynamic one.
+func (w *world) upgradeKRaft() {
+	w.t.Helper()
+	req := kmsg.NewPtrUpdateFeaturesRequest()
+	update := kmsg.NewUpdateFeaturesRequestFeatureUpdate()
+	update.Feature, update.MaxVersionLevel, update.UpgradeType = "kraft.version", 1, 1
+	req.FeatureUpdates = append(req.FeatureUpdates, update)
+	resp := ask[*kmsg.UpdateFeaturesResponse](w, req)
+	if resp.ErrorCode != 0 {
+		w.t.Fatalf("kraft.version is not upgraded: %+v", resp)
+	}
 }
 
 // quorumVoters is the setting that the command tells.
@@ -193,6 +209,51 @@ func (w *world) sameDigests() {
 		}
 		return len(digests) == 1
 	})
+}
+
+// TestRecoverDynamic: of the three voters of a dynamic quorum two are lost for good.
+// The third is its only voter, and others are added again.
+func TestRecoverDynamic(t *testing.T) {
+	w := newWorld(t, harness.StartDynamic(t, 3, 0, 1, "auto.create.topics.enable=false", "offsets.topic.replication.factor=1",
+		"metadata.log.max.record.bytes.between.snapshots=4000"))
+	w.create("orders", 3, 1)
+	w.produce("orders", 10)
+	w.killAll(w.Controllers...)
+	survivor, again := w.Controllers[1], w.Controllers[0]
+	done := w.klamm("metadata", "recover", "--yes", survivor.Data())
+	says(t, done, "controller.quorum.bootstrap.servers="+survivor.Controller, "klamm quorum add")
+	says(t, w.klamm("quorum", "status", survivor.Data()), "voters of a dynamic quorum: ")
+	survivor.Restart()
+	w.create("under-the-survivor", 1, 1)
+	w.consume("orders", 10)
+	says(t, w.klamm("quorum", "status", survivor.Data()), "voters of a dynamic quorum: 102 (")
+	again.WipeDynamic()
+	again.Restart()
+	w.klamm("quorum", "add", "101", "--bootstrap-controller", survivor.Controller)
+	says(t, w.klamm("quorum", "status", "--bootstrap-controller", survivor.Controller), "leader    102 ", "voter     101 ", "observer  1 ")
+	w.create("with-another", 1, 1)
+	w.Controllers = w.Controllers[:2]
+	w.sameDigests()
+	survivor.Kill()
+	survivor.Restart()
+	w.create("after-a-restart", 1, 1)
+
+	// A broker's directory of a dynamic quorum says nothing of its own listener.
+	w.killAll(w.all()...)
+	heir := w.Nodes[0]
+	if _, text, ok := harness.Run(t, "metadata", "recover", "--yes", heir.Data()); ok {
+		t.Error("a directory is recovered that says nowhere where its controller listens")
+	} else {
+		says(t, text, "--listener NAME://HOST:PORT")
+	}
+	heir.Controller = survivor.Controller
+	w.klamm("metadata", "recover", "--yes", "--listener", "CONTROLLER://"+heir.Controller, heir.Data())
+	heir.Configure("process.roles=broker,controller", "listeners=PLAINTEXT://"+heir.Address+",CONTROLLER://"+heir.Controller,
+		"controller.quorum.bootstrap.servers="+heir.Controller)
+	heir.Restart()
+	w.consume("orders", 10)
+	w.create("under-a-broker", 1, 1)
+	says(t, w.klamm("quorum", "status", "--bootstrap-controller", heir.Controller), "leader  1 ")
 }
 
 // TestRecoverUnderBrokers: of three controllers two are lost, then the last; the
