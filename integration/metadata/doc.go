@@ -1,7 +1,9 @@
 // Package metadata compares what klamm's metadata log says with what Apache
 // Kafka's says after the same requests: record by record in the words of
 // Kafka's dump tool, and as the tree of Kafka's metadata shell. It also moves
-// directories between the two and asks the other what it finds.
+// directories between the two and asks the other what it finds. Three nodes are
+// compared too: what Kafka's tools print of klamm's, and what klamm prints of
+// Kafka's.
 //
 // What Kafka wrote is recorded in testdata; with -record the tests start a
 // Kafka node, do the same to it and write the files anew. Ids, times, offsets

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -79,6 +80,8 @@ type node struct {
 	kind               kind
 	dir                string // holds server.properties, data and log
 	settings           []string
+	id                 int
+	voters             string // controller.quorum.voters
 	broker, controller string // ports
 	cmd                *exec.Cmd
 	done               chan struct{} // closed when the process has ended
@@ -89,18 +92,43 @@ type node struct {
 func newNode(t *testing.T, k kind, release string, settings ...string) *node {
 	t.Helper()
 	n := bareNode(t, k, settings...)
-	args := append(append([]string{}, k.format...), "-t", clusterID, "-c", n.config())
+	n.format(release)
+	return n
+}
+
+// newCluster formats nodes that are one cluster and does not start them.
+func newCluster(t *testing.T, k kind, count int, release string, settings ...string) []*node {
+	t.Helper()
+	var nodes []*node
+	var voters []string
+	for i := range count {
+		n := bareNode(t, k, settings...)
+		n.id = i + 1
+		nodes = append(nodes, n)
+		voters = append(voters, fmt.Sprintf("%d@localhost:%s", n.id, n.controller))
+	}
+	for _, n := range nodes {
+		n.voters = strings.Join(voters, ",")
+		n.configure()
+		n.format(release)
+	}
+	return nodes
+}
+
+func (n *node) format(release string) {
+	n.t.Helper()
+	args := append(append([]string{}, n.kind.format...), "-t", clusterID, "-c", n.config())
 	if release != "" {
 		args = append(args, "--release-version", release)
 	}
-	run(t, k.binary, args...)
-	return n
+	run(n.t, n.kind.binary, args...)
 }
 
 // bareNode has a configuration and no directory yet.
 func bareNode(t *testing.T, k kind, settings ...string) *node {
 	t.Helper()
-	n := &node{t: t, kind: k, dir: t.TempDir(), settings: settings, broker: freePort(t), controller: freePort(t)}
+	n := &node{t: t, kind: k, dir: t.TempDir(), settings: settings, id: 1, broker: freePort(t), controller: freePort(t)}
+	n.voters = "1@localhost:" + n.controller
 	n.configure()
 	t.Cleanup(func() {
 		n.end(syscall.SIGKILL)
@@ -125,8 +153,8 @@ func (n *node) configure(more ...string) {
 	n.t.Helper()
 	lines := append([]string{
 		"process.roles=broker,controller",
-		"node.id=1",
-		"controller.quorum.voters=1@localhost:" + n.controller,
+		"node.id=" + strconv.Itoa(n.id),
+		"controller.quorum.voters=" + n.voters,
 		"listeners=PLAINTEXT://localhost:" + n.broker + ",CONTROLLER://localhost:" + n.controller,
 		"controller.listener.names=CONTROLLER",
 		"log.dirs=" + n.data(),
@@ -146,6 +174,13 @@ func (n *node) configure(more ...string) {
 // start starts the process and waits until it serves.
 func (n *node) start() {
 	n.t.Helper()
+	n.launch()
+	n.serve(1)
+}
+
+// launch starts the process.
+func (n *node) launch() {
+	n.t.Helper()
 	log, err := os.OpenFile(filepath.Join(n.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		n.t.Fatal(err)
@@ -163,9 +198,14 @@ func (n *node) start() {
 		_ = cmd.Wait()
 		close(done)
 	}()
+}
+
+// serve waits until the process serves and so many brokers are there.
+func (n *node) serve(brokers int) {
+	n.t.Helper()
 	n.wait("a connection", func() bool {
 		select {
-		case <-done:
+		case <-n.done:
 			n.t.Fatal("the node ended while it was started")
 		default:
 		}
@@ -176,13 +216,14 @@ func (n *node) start() {
 		_ = conn.Close()
 		return true
 	})
+	var err error
 	n.client, err = kgo.NewClient(kgo.SeedBrokers("localhost:"+n.broker), kgo.RetryTimeout(patience))
 	if err != nil {
 		n.t.Fatal(err)
 	}
 	// Kafka's listener may be earlier than that the controller lets it lead.
 	n.until("unfenced broker", kmsg.NewPtrMetadataRequest(), func(resp kmsg.Response) bool {
-		return len(resp.(*kmsg.MetadataResponse).Brokers) > 0
+		return len(resp.(*kmsg.MetadataResponse).Brokers) >= brokers
 	})
 }
 
@@ -227,7 +268,9 @@ func (n *node) end(s syscall.Signal) {
 	if n.cmd == nil {
 		return
 	}
-	n.client.Close()
+	if n.client != nil {
+		n.client.Close()
+	}
 	_ = n.cmd.Process.Signal(s) // an error: it has ended already
 	select {
 	case <-n.done:

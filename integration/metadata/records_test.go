@@ -156,7 +156,7 @@ func TestRecords(t *testing.T) {
 		golden(t, "checkpoint", "== checkpoint\n"+checkpointText(t, whole.n, dumps[whole.checkpoint]))
 	})
 	t.Run("tree", func(t *testing.T) {
-		golden(t, "tree", "== tree\n"+treeText(old.n, tree(old)))
+		golden(t, "tree", "== tree\n"+treeText(tree(old.n, old.log), old.n))
 	})
 }
 

@@ -17,13 +17,21 @@ var (
 	shell      = regexp.MustCompile(`(?s)\nlocal:\n.*`) // says of which release the shell is
 )
 
+func portNames(nodes ...*node) []string {
+	var names []string
+	for _, n := range nodes {
+		names = append(names, "port="+n.broker, "port=<broker port>", "port="+n.controller, "port=<controller port>")
+	}
+	return names
+}
+
 // tree is what Kafka's metadata shell prints of a log. Now and then it prints
 // before it has read anything.
-func tree(l *life) string {
-	l.n.t.Helper()
+func tree(n *node, log string) string {
+	n.t.Helper()
 	var out string
-	l.n.wait("tree", func() bool {
-		out = run(l.n.t, kafkaTools(l.n.t), "metadata-shell", "--snapshot", l.log, "tree", "/")
+	n.wait("tree", func() bool {
+		out = run(n.t, kafkaTools(n.t), "metadata-shell", "--snapshot", log, "tree", "/")
 		return !strings.Contains(out, "offset -1, ")
 	})
 	return out
@@ -32,8 +40,8 @@ func tree(l *life) string {
 // treeText prints what Kafka's metadata shell prints, with names instead of what
 // no two nodes have in common, and what has no order but that of ids in that of
 // names.
-func treeText(n *node, text string) string {
-	z := newNamer(n)
+func treeText(text string, nodes ...*node) string {
+	z := newNamer(nodes[0])
 	for _, m := range treeTopic.FindAllStringSubmatch(text, -1) {
 		z.names["id "+m[1]] = "<id of " + m[2] + ">"
 	}
@@ -42,7 +50,7 @@ func treeText(n *node, text string) string {
 		m := treeUUID.FindStringSubmatch(found)
 		return m[1] + z.name("id", m[2]) + m[3]
 	})
-	text = strings.NewReplacer("port="+n.broker, "port=<broker port>", "port="+n.controller, "port=<controller port>").Replace(text)
+	text = strings.NewReplacer(portNames(nodes...)...).Replace(text)
 	text = treeEpoch.ReplaceAllString(text, "epoch=<epoch>")
 	text = provenance.ReplaceAllString(text, "offset <offset>, epoch <epoch>, time <time>")
 	text = shell.ReplaceAllString(text, "\n")
