@@ -55,7 +55,8 @@
 // address would vote in its name. Here each connection says by its preface who
 // calls and who is meant, with the directory ids of both, and either side
 // refuses a mismatch with the reason in both logs. In a static quorum a voter's
-// first directory id is pinned in raft.db.
+// first directory id is pinned in raft.db; in either kind the id of a voter's own
+// raft.db is, since the same format command makes the same directory id again.
 //
 // # Voters that come and go
 //

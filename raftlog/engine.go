@@ -26,6 +26,7 @@ type Engine struct {
 	pins   *pins
 	voters *voters
 	own    raft.ServerID // under which this node is a member, if it is one
+	store  protocol.UUID // of raft.db
 	office *office
 	acks   acks
 
@@ -85,6 +86,9 @@ func openOver(cfg Config, db database) (*Engine, error) {
 		return nil, err
 	}
 	if e.own, err = openServer(&e.cfg, e.logs); err != nil {
+		return nil, err
+	}
+	if e.store, err = openStoreID(e.logs); err != nil {
 		return nil, err
 	}
 	if err := bootstrap(&e.cfg, e.logs, e.stable, e.snaps); err != nil {

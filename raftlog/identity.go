@@ -84,5 +84,25 @@ func openServer(cfg *Config, logs *logStore) (raft.ServerID, error) {
 	return id, logs.write("set the server id", func() error { return logs.db.Set([]byte(keyServer), []byte(id)) })
 }
 
+// keyStore holds the id of this store: raft.db made anew in the same directory, as by
+// the same format command on an empty disk, is another, without the votes and entries
+// of the first.
+const keyStore = "Store"
+
+// openStoreID returns the store's id, which is made with it.
+func openStoreID(logs *logStore) (id protocol.UUID, err error) {
+	raw, err := logs.db.Get([]byte(keyStore))
+	switch {
+	case err == nil && len(raw) == len(id):
+		return protocol.UUID(raw), nil
+	case err == nil:
+		return id, fmt.Errorf("raft store: its id has %d bytes", len(raw))
+	case err.Error() != errNotFound.Error():
+		return id, fmt.Errorf("raft store: read its id: %w", err)
+	}
+	id = protocol.NewUUID()
+	return id, logs.write("set the store's id", func() error { return logs.db.Set([]byte(keyStore), id[:]) })
+}
+
 var errLostStore = errors.New(boltFile + " is gone or new, and " + markFile + " tells that there was one: its votes are lost. " +
 	"Restore it from a copy, or format another directory and let it join")

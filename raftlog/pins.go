@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/hashicorp/raft"
+
 	"github.com/klamm/klamm/protocol"
 )
 
@@ -69,4 +71,24 @@ func (p *pins) check(who peerID) error {
 			who.Node, who.Directory, pinned)
 	}
 	return nil
+}
+
+func storeKey(id raft.ServerID) []byte { return []byte("Store/" + string(id)) }
+
+// checkStore pins the store of a server that shows up for the first time, and refuses
+// another one of a voter: its disk is empty, whatever directory id it was given. One
+// that does not vote has nothing to have lost, so its pin is made anew.
+func (p *pins) checkStore(id raft.ServerID, store protocol.UUID, votes bool) error {
+	raw, err := p.logs.db.Get(storeKey(id))
+	known := err == nil && len(raw) == len(store)
+	switch {
+	case err != nil && err.Error() != errNotFound.Error():
+		return fmt.Errorf("raft store: read the store of server %s: %w", id, err)
+	case known && protocol.UUID(raw) == store:
+		return nil
+	case known && votes:
+		return fmt.Errorf("voter %s comes with an empty or foreign %s: a wiped disk may not take a voter's place; "+
+			"format it with --no-initial-controllers, and have klamm quorum replace put it there", id, boltFile)
+	}
+	return p.logs.write("pin a store", func() error { return p.logs.db.Set(storeKey(id), store[:]) })
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/hashicorp/raft"
+
 	"github.com/klamm/klamm/protocol"
 )
 
@@ -44,11 +46,21 @@ func (p peerID) String() string {
 //	caller           4 + 16  node id, directory id
 //	wanted           4 + 16  whom the caller means to talk to
 //	by directory     1  the caller's server id: 0 = its node id, 1 = that and its directory id
+//	store            16  the caller's raft.db
 type hello struct {
 	Cluster     string
 	Caller      peerID
 	Want        peerID
 	ByDirectory bool
+	Store       protocol.UUID
+}
+
+// server is the caller's id in Raft.
+func (h hello) server() raft.ServerID {
+	if h.ByDirectory {
+		return h.Caller.server()
+	}
+	return serverID(h.Caller.Node)
 }
 
 // welcome is what the accepting side answers.
@@ -58,10 +70,12 @@ type hello struct {
 //	length           2
 //	code             1  0 = welcome, else refused
 //	answerer         4 + 16
+//	store            16  its raft.db
 //	reason           2 + n  for the caller's log
 type welcome struct {
 	Refused bool
 	Who     peerID
+	Store   protocol.UUID
 	Reason  string
 }
 
@@ -89,10 +103,11 @@ func framed(body []byte) []byte {
 func (h hello) encode() []byte {
 	body := append([]byte{byte(len(h.Cluster))}, h.Cluster...)
 	body = appendPeer(appendPeer(body, h.Caller), h.Want)
+	var by byte
 	if h.ByDirectory {
-		return framed(append(body, 1))
+		by = 1
 	}
-	return framed(append(body, 0))
+	return framed(append(append(body, by), h.Store[:]...))
 }
 
 func (w welcome) encode() []byte {
@@ -104,7 +119,7 @@ func (w welcome) encode() []byte {
 	if w.Refused {
 		code = 1
 	}
-	body := appendPeer([]byte{code}, w.Who)
+	body := append(appendPeer([]byte{code}, w.Who), w.Store[:]...)
 	body = binary.BigEndian.AppendUint16(body, uint16(len(reason)))
 	return framed(append(body, reason...))
 }
@@ -176,6 +191,7 @@ func readHello(r io.Reader) (hello, error) {
 	h.Caller = c.peer()
 	h.Want = c.peer()
 	h.ByDirectory = c.next(1)[0] != 0
+	copy(h.Store[:], c.next(16))
 	if c.bad || len(c.b) > 0 {
 		return hello{}, errPreface
 	}
@@ -195,6 +211,7 @@ func readWelcome(r io.Reader) (welcome, error) {
 	var w welcome
 	w.Refused = c.next(1)[0] != 0
 	w.Who = c.peer()
+	copy(w.Store[:], c.next(16))
 	w.Reason = string(c.next(int(binary.BigEndian.Uint16(c.next(2)))))
 	if c.bad || len(c.b) > 0 {
 		return welcome{}, errPreface

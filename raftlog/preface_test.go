@@ -28,16 +28,18 @@ func TestPrefaceGolden(t *testing.T) {
 		Want:    peerID{2, protocol.UUID{3, 4}},
 
 		ByDirectory: true,
+		Store:       protocol.UUID{5, 6},
 	}
-	w := welcome{Refused: true, Who: peerID{2, protocol.UUID{3, 4}}, Reason: "no"}
+	w := welcome{Refused: true, Who: peerID{2, protocol.UUID{3, 4}}, Store: protocol.UUID{7, 8}, Reason: "no"}
 	for _, tt := range []struct {
 		name string
 		got  []byte
 		want string
 	}{
-		{"hello", h.encode(), "cb4b4c4d" + "02" + "002d" + "03616263" +
-			"00000001" + "01020000000000000000000000000000" + "00000002" + "03040000000000000000000000000000" + "01"},
-		{"welcome", w.encode(), "cb4b4c4d" + "02" + "0019" + "01" + "00000002" + "03040000000000000000000000000000" + "00026e6f"},
+		{"hello", h.encode(), "cb4b4c4d" + "02" + "003d" + "03616263" +
+			"00000001" + "01020000000000000000000000000000" + "00000002" + "03040000000000000000000000000000" + "01" + "05060000000000000000000000000000"},
+		{"welcome", w.encode(), "cb4b4c4d" + "02" + "0029" + "01" + "00000002" + "03040000000000000000000000000000" +
+			"07080000000000000000000000000000" + "00026e6f"},
 	} {
 		if got := hex.EncodeToString(tt.got); got != tt.want {
 			t.Errorf("%s:\n got %s\nwant %s", tt.name, got, tt.want)
@@ -61,8 +63,8 @@ func TestPrefaceMalformed(t *testing.T) {
 		"nothing":   {},
 		"short":     good[:len(good)-1],
 		"too large": {2, 0xff, 0xff},
-		"longer":    append([]byte{2, 0, 46}, append(good[3:], 0)...),
-		"bad field": append([]byte{2, 0, 45, 200}, good[4:]...),
+		"longer":    append([]byte{2, 0, 62}, append(good[3:], 0)...),
+		"bad field": append([]byte{2, 0, 61, 200}, good[4:]...),
 	} {
 		if h, err := readHello(bytes.NewReader(raw)); err == nil {
 			t.Errorf("%s: read %+v", name, h)
@@ -114,6 +116,7 @@ func newSide(t *testing.T, node protocol.NodeID, dir protocol.UUID, cluster stri
 	}
 	known := &voters{configured: []Voter{{ID: 1, Endpoint: ln.Addr().String()}, {ID: 2, Endpoint: ln.Addr().String()}}}
 	s.streams = newStreams(&cfg, serverID(node), known, pins)
+	s.store, s.votes = protocol.UUID{byte(node), 'd', 'b'}, func(raft.ServerID) bool { return true }
 	go func() {
 		for {
 			conn, err := ln.Accept()
@@ -301,5 +304,56 @@ func TestServerIDs(t *testing.T) {
 		if got := peerOf(id); got.Node != protocol.NoNode {
 			t.Errorf("%q is read as %s", id, got)
 		}
+	}
+}
+
+// TestStore has a voter come with a raft.db made anew in a directory of the same id: by
+// the very format command of the first. It is refused on either side, until it votes no
+// more.
+func TestStore(t *testing.T) {
+	a, b := protocol.UUID{0xa}, protocol.UUID{0xb}
+	server := newSide(t, 2, b, "c", nil)
+	server.own = peerID{2, b}.server()
+	meet := func(callerStore, serverStore protocol.UUID, votes bool) error {
+		for _, s := range []*side{server} {
+			s.votes = func(raft.ServerID) bool { return votes }
+			s.voters.configured = []Voter{{ID: 1, DirectoryID: a, Endpoint: "x:1"}, {ID: 2, DirectoryID: b, Endpoint: "x:2"}}
+		}
+		server.store = serverStore
+		caller := newSide(t, 1, a, "c", nil)
+		caller.own, caller.store = peerID{1, a}.server(), callerStore
+		caller.voters.configured = []Voter{{ID: 2, DirectoryID: b, Endpoint: server.ln.Addr().String()}}
+		caller.votes = func(raft.ServerID) bool { return votes }
+		if err := caller.pins.checkStore(peerID{2, b}.server(), protocol.UUID{2, 'd', 'b'}, false); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			if c, err := server.Accept(); err == nil {
+				_ = c.Close()
+			}
+		}()
+		conn, err := caller.Dial(raft.ServerAddress(peerID{2, b}.server()), rpcTimeout)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err
+	}
+	first, anew := protocol.UUID{1, 'd', 'b'}, protocol.UUID{9, 'd', 'b'}
+	for range 2 {
+		if err := meet(first, protocol.UUID{2, 'd', 'b'}, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := meet(anew, protocol.UUID{2, 'd', 'b'}, true); err == nil || !strings.Contains(err.Error(), "voter 1:") {
+		t.Errorf("the wiped caller: %v", err)
+	}
+	if err := meet(first, anew, true); err == nil || !strings.Contains(err.Error(), "voter 2:") {
+		t.Errorf("the wiped target: %v", err)
+	}
+	if err := meet(anew, protocol.UUID{2, 'd', 'b'}, false); err != nil {
+		t.Errorf("one without a vote: %v", err)
+	}
+	if err := meet(first, protocol.UUID{2, 'd', 'b'}, true); err == nil {
+		t.Error("the first store came back and was let in")
 	}
 }

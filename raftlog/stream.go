@@ -24,6 +24,8 @@ type streams struct {
 	own     raft.ServerID
 	cluster string
 	voters  *voters
+	store   protocol.UUID
+	votes   func(raft.ServerID) bool // whether a server is a voter
 	dial    func(ctx context.Context, endpoint string) (net.Conn, error)
 	pins    *pins
 	log     zerolog.Logger
@@ -134,7 +136,7 @@ func (s *streams) greet(conn net.Conn) (peerID, error) {
 	if err == nil {
 		err = s.judge(h)
 	}
-	answer := welcome{Who: s.self}
+	answer := welcome{Who: s.self, Store: s.store}
 	if err != nil {
 		answer.Refused, answer.Reason = true, err.Error()
 	}
@@ -166,11 +168,14 @@ func (s *streams) judge(h hello) error {
 	case h.ByDirectory && s.voters.dynamic():
 		// It is known by its directory, so it can take nobody's place. One that this
 		// node has not heard of must be let in, to be heard of: it may lead.
-		return nil
 	case h.ByDirectory || !known:
 		return fmt.Errorf("%s is not among the voters that %s knows", h.Caller, s.self)
+	default:
+		if err := s.pins.check(h.Caller); err != nil {
+			return err
+		}
 	}
-	return s.pins.check(h.Caller)
+	return s.pins.checkStore(h.server(), h.Store, s.votes(h.server()))
 }
 
 // Accept gives the library the next connection.
@@ -232,7 +237,7 @@ func (s *streams) introduce(ctx context.Context, conn net.Conn, peer peerID) err
 	if want.Directory == protocol.ZeroUUID {
 		want.Directory = s.pins.of(peer.Node)
 	}
-	h := hello{Cluster: s.cluster, Caller: s.self, Want: want, ByDirectory: peerOf(s.own).Directory != protocol.ZeroUUID}
+	h := hello{Cluster: s.cluster, Caller: s.self, Want: want, ByDirectory: peerOf(s.own).Directory != protocol.ZeroUUID, Store: s.store}
 	if _, err := conn.Write(h.encode()); err != nil {
 		return fmt.Errorf("send the Raft preface: %w", err)
 	}
@@ -249,6 +254,9 @@ func (s *streams) introduce(ctx context.Context, conn net.Conn, peer peerID) err
 		if err := s.pins.check(w.Who); err != nil {
 			return err
 		}
+	}
+	if err := s.pins.checkStore(peer.server(), w.Store, s.votes(peer.server())); err != nil {
+		return err
 	}
 	return conn.SetDeadline(time.Time{})
 }

@@ -47,13 +47,19 @@ func StartDynamic(t *testing.T, voters, waiting, brokers int, settings ...string
 
 // WipeDynamic replaces a stopped controller's disk by an empty one, which has to be
 // added to the quorum.
-func (n *Node) WipeDynamic() {
+func (n *Node) WipeDynamic() { n.wipe("--no-initial-controllers") }
+
+// WipeAlike replaces a stopped controller's disk by an empty one that is formatted by
+// the very command of the first.
+func (n *Node) WipeAlike() { n.wipe(n.options...) }
+
+func (n *Node) wipe(options ...string) {
 	n.t.Helper()
 	cluster := n.Meta("cluster.id")
 	if err := os.RemoveAll(n.Data()); err != nil {
 		n.t.Fatal(err)
 	}
-	MustRun(n.t, "storage", "format", "-t", cluster, "-c", n.Config(), "--no-initial-controllers")
+	MustRun(n.t, append([]string{"storage", "format", "-t", cluster, "-c", n.Config()}, options...)...)
 }
 
 // Meta is a value of the meta.properties of a node's directory.

@@ -127,3 +127,43 @@ func TestAutoJoin(t *testing.T) {
 		t.Error("nobody leads")
 	}
 }
+
+// A disk is lost and formatted by the very command of the first, with the same
+// directory id. It is not the voter that it was: its votes and records are gone.
+func TestWipedByTheSameCommand(t *testing.T) {
+	t.Parallel()
+	w := start(t, 3, 0)
+	all := []int{101, 102, 103}
+	q := w.quorum(all...)
+	lost := all[0]
+	if lost == q.Leader {
+		lost = all[1]
+	}
+	left := slices.DeleteFunc(slices.Clone(all), func(id int) bool { return id == lost })
+	n := w.controller(lost)
+	directory := n.Meta("directory.id")
+	n.Kill()
+	n.WipeAlike()
+	if got := n.Meta("directory.id"); got != directory {
+		t.Fatalf("directory %s, before %s", got, directory)
+	}
+	n.Restart()
+	for _, at := range []*harness.Node{n, w.controller(q.Leader)} {
+		w.awaitLogged(at, "a wiped disk may not take a voter's place")
+	}
+	// Two of three are needed, and it is none of them.
+	other := left[0] + left[1] - q.Leader
+	w.controller(other).Kill()
+	w.await("nobody to lead", func() bool {
+		_, _, ok := harness.Run(t, "quorum", "status", "--bootstrap-controller", w.addresses(all), "--timeout", "1s")
+		return !ok
+	})
+	w.controller(other).Restart()
+	w.awaitVoters(all, left...)
+	n.Stop()
+	n.WipeDynamic()
+	n.Restart()
+	w.change("replace", lost, left...)
+	w.awaitVoters(all, all...)
+	w.sameMetadata(w.Controllers...)
+}
