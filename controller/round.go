@@ -91,6 +91,10 @@ func (r *round) add(o *op, level feature.Level, records []record.Record, sizes [
 	for i, rec := range records {
 		r.push(level, rec, sizes[i])
 	}
+	if brokenAnswer {
+		o.finish(nil)
+		return
+	}
 	r.last().ops = append(r.last().ops, o)
 }
 

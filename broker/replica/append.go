@@ -78,7 +78,7 @@ func (p *Partition) Committed(a Appended) (bool, error) {
 	if p.role != roleLeader || a.LeaderEpoch < p.leadingSince {
 		return false, protocol.ErrNotLeaderForPartition
 	}
-	if p.highWatermark <= a.LastOffset {
+	if p.highWatermark <= a.LastOffset && broken != brokenEarly {
 		return false, nil
 	}
 	if p.inSync.maximalSize() < effectiveMinInSync(p.config.MinInSyncReplicas, p.replicas) {

@@ -1,7 +1,8 @@
-//go:build !broken_watermark
+//go:build !broken_watermark && !broken_bound && !broken_maximal && !broken_early
 
 package replica
 
-// brokenWatermark is a fault that the build tag broken_watermark builds in, to
-// show that a test catches it: TestBrokenBuildIsCaught.
-const brokenWatermark = 0
+// broken names a fault that is built in on purpose, with a build tag, to show
+// that a test catches it: TestBrokenBuildIsCaught here, and integration/sim's.
+// Here: none.
+const broken = ""

@@ -2,5 +2,5 @@
 
 package replica
 
-// brokenWatermark: the high watermark runs ahead of the log end.
-const brokenWatermark = 1
+// broken: the high watermark runs ahead of the log end.
+const broken = brokenWatermark

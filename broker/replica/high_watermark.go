@@ -56,9 +56,12 @@ func nextHighWatermark(in watermarkInput) int64 {
 	if len(in.inSync.committed) < in.minInSync {
 		return in.current
 	}
-	next := in.leaderLEO + brokenWatermark
+	next := in.leaderLEO
+	if broken == brokenWatermark {
+		next++
+	}
 	for _, f := range in.followers {
-		if f.leo < next && in.inSync.inMaximal(f.id) {
+		if f.leo < next && in.inSync.inMaximal(f.id) && broken != brokenBound {
 			next = f.leo
 		}
 	}

@@ -105,7 +105,7 @@ func checkProposal(img *metadata.Image, broker protocol.NodeID, p *metadata.Part
 		return protocol.ErrFencedLeaderEpoch
 	case broker != p.Leader:
 		return protocol.ErrInvalidRequest
-	case partitionEpoch < p.PartitionEpoch:
+	case partitionEpoch < p.PartitionEpoch && broken != brokenFence:
 		return protocol.ErrInvalidUpdateVersion
 	}
 	leads := false
@@ -124,7 +124,7 @@ func checkProposal(img *metadata.Image, broker protocol.NodeID, p *metadata.Part
 	}
 	for _, m := range isr {
 		b, ok := img.Broker(m.broker)
-		if !ok || b.Fenced || b.InControlledShutdown || m.epoch != -1 && m.epoch != b.Epoch {
+		if !ok || b.Fenced || b.InControlledShutdown || m.epoch != -1 && m.epoch != b.Epoch && broken != brokenLife {
 			return protocol.ErrIneligibleReplica
 		}
 	}

@@ -175,7 +175,7 @@ func elect(p *metadata.Partition, want target, elr []protocol.NodeID, r rules) (
 	if r.elr && len(want.isr) == 0 && len(elr) == 0 && len(p.LastKnownELR) == 1 && lives(p.LastKnownELR[0]) {
 		return p.LastKnownELR[0], true
 	}
-	if r.unclean {
+	if r.unclean || broken == brokenUnclean {
 		if i := slices.IndexFunc(want.replicas, lives); i >= 0 {
 			return want.replicas[i], true
 		}

@@ -1,0 +1,6 @@
+//go:build broken_early
+
+package replica
+
+// broken: what is appended passes for committed.
+const broken = brokenEarly

@@ -1,0 +1,6 @@
+//go:build broken_fence
+
+package decide
+
+// broken: a proposal is taken whatever partition epoch it is of.
+const broken = brokenFence
