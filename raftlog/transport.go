@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -24,6 +25,8 @@ import (
 //   - Raft's RPCs come out of a channel of our own, in which we can put some
 //     ourselves: a lone voter hands itself a TimeoutNow and leads at once.
 //   - A vote is asked for again over a fresh connection where the kept one had ended.
+//   - A call that carries the log fails as late as the peer is back, so that the
+//     library does not go on to pause for up to 10 s then.
 //   - What a peer sends is screened for what the library would panic on.
 //   - What a peer has acknowledged, and when, is noted: the library tells nobody.
 type transport struct {
@@ -120,6 +123,9 @@ func (t *transport) SetHeartbeatHandler(func(raft.RPC)) {}
 func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	sent, last := time.Now(), t.lastIndex()
 	if err := t.NetworkTransport.AppendEntries(id, target, req, resp); err != nil {
+		if !heartbeat(req) {
+			t.awaitAnswer(id, req.Term, t.leads)
+		}
 		return err
 	}
 	var index uint64
@@ -134,6 +140,39 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, r
 		t.acked(id)
 	}
 	return nil
+}
+
+// heartbeat tells the library's heartbeats, which have neither entries nor a place
+// in the log.
+func heartbeat(req *raft.AppendEntriesRequest) bool {
+	return len(req.Entries) == 0 && req.PrevLogEntry == 0 && req.PrevLogTerm == 0 && req.LeaderCommitIndex == 0
+}
+
+// awaitPause is how often awaitAnswer looks.
+const awaitPause = 50 * time.Millisecond
+
+// awaitAnswer holds a call back that has failed, until the peer answers another,
+// or is not owed the log of this term any more. The library pauses before it calls
+// again, for longer with each failure, up to 10 s; its heartbeats, which count
+// their own failures, go out twice a second at least.
+func (t *transport) awaitAnswer(id raft.ServerID, term uint64, leads func(raft.ServerID, uint64) bool) {
+	failed := time.Now()
+	ticker := time.NewTicker(awaitPause)
+	defer ticker.Stop()
+	for leads(id, term) && !t.acks.in(id, term).contact.After(failed) {
+		select {
+		case <-ticker.C:
+		case <-t.closed:
+			return
+		}
+	}
+}
+
+// leads tells whether this node leads a term and a peer belongs to it.
+func (t *transport) leads(id raft.ServerID, term uint64) bool {
+	r := t.raft.Load()
+	return r != nil && r.State() == raft.Leader && r.CurrentTerm() == term &&
+		slices.ContainsFunc(r.GetConfiguration().Configuration().Servers, func(s raft.Server) bool { return s.ID == id })
 }
 
 // RequestVote asks again where a kept connection turns out to be of an earlier life
@@ -163,6 +202,7 @@ func overFresh(call func() error) error {
 func (t *transport) InstallSnapshot(id raft.ServerID, target raft.ServerAddress, req *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
 	sent, last := time.Now(), t.lastIndex()
 	if err := t.NetworkTransport.InstallSnapshot(id, target, req, resp, data); err != nil {
+		t.awaitAnswer(id, req.Term, t.leads)
 		return err
 	}
 	var index uint64

@@ -3,7 +3,9 @@ package raftlog
 import (
 	"errors"
 	"net"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -204,5 +206,56 @@ func TestVoteOverFreshConnection(t *testing.T) {
 	server.streams.mu.Unlock()
 	if err := ask(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A peer that was away for long has its log as soon as it is back.
+func TestFailureWaitsForThePeer(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		end  func(t *transport, leads *atomic.Bool)
+	}{
+		{"the peer answers", func(t *transport, _ *atomic.Bool) { t.acks.note("2", 5, 0, time.Now(), 0) }},
+		{"another leads", func(_ *transport, leads *atomic.Bool) { leads.Store(false) }},
+		{"the node stops", func(t *transport, _ *atomic.Bool) { close(t.closed) }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var leads, done atomic.Bool
+				leads.Store(true)
+				trans := &transport{acks: &acks{}, closed: make(chan struct{})}
+				trans.acks.note("2", 5, 0, time.Now(), 0)
+				time.Sleep(time.Second)
+				go func() {
+					trans.awaitAnswer("2", 5, func(raft.ServerID, uint64) bool { return leads.Load() })
+					done.Store(true)
+				}()
+				time.Sleep(time.Minute)
+				if done.Load() {
+					t.Error("the call came back without an answer")
+				}
+				test.end(trans, &leads)
+				time.Sleep(awaitPause + time.Millisecond)
+				if !done.Load() {
+					t.Error("the call does not come back")
+				}
+			})
+		})
+	}
+}
+
+func TestHeartbeatIsTold(t *testing.T) {
+	for _, test := range []struct {
+		req  raft.AppendEntriesRequest
+		want bool
+	}{
+		{raft.AppendEntriesRequest{Term: 5}, true},
+		{raft.AppendEntriesRequest{Term: 5, PrevLogEntry: 7, PrevLogTerm: 4}, false},
+		{raft.AppendEntriesRequest{Term: 5, LeaderCommitIndex: 7}, false},
+		{raft.AppendEntriesRequest{Term: 5, Entries: []*raft.Log{{Index: 1}}}, false},
+	} {
+		if got := heartbeat(&test.req); got != test.want {
+			t.Errorf("%+v: %v", test.req, got)
+		}
 	}
 }
