@@ -3,7 +3,6 @@
 package voters
 
 import (
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,10 +44,9 @@ func TestStaticBecomesDynamic(t *testing.T) {
 	if ok || !strings.Contains(errOut, "kraft.version=1") {
 		t.Errorf("a voter of a static quorum was removed: %s", errOut)
 	}
-	upgrade := []string{"java", "org.apache.kafka.tools.FeatureCommand", "--bootstrap-server", w.Nodes[0].Address, "upgrade", "--feature", "kraft.version=1"}
-	out, err := exec.Command(harness.KafkaTools(t), upgrade...).CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "kraft.version was upgraded to 1") {
-		t.Fatalf("%v %s", err, out)
+	out := w.tool("java", "org.apache.kafka.tools.FeatureCommand", "--bootstrap-server", w.Nodes[0].Address, "upgrade", "--feature", "kraft.version=1")
+	if !strings.Contains(out, "kraft.version was upgraded to 1") {
+		t.Fatal(out)
 	}
 	q := w.awaitVoters(all, all...)
 	for _, v := range q.Voters {

@@ -121,6 +121,15 @@ func TestRemovedWhileAway(t *testing.T) {
 			}
 		}
 	}
+	// Kafka's tool reads who votes from them.
+	files := w.checkpoints(left[0])
+	newest := files[len(files)-1]
+	out := w.tool("dump-log", "--cluster-metadata-decoder", "--files", newest)
+	for _, want := range []string{`KRaftVersion {"version":0,"kRaftVersion":1}`, `KRaftVoters {"version":0,"voters":[{"voterId":` + strconv.Itoa(left[0])} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %s in %s:\n%s", want, newest, out)
+		}
+	}
 	for range 2 {
 		w.controller(away).Restart()
 		w.await("the removed to be an observer", func() bool {

@@ -97,10 +97,15 @@ func (w *world) change(what string, id int, at ...int) {
 // kafka runs Kafka's own tool at the broker.
 func (w *world) kafka(args ...string) string {
 	w.t.Helper()
-	args = append([]string{"java", "org.apache.kafka.tools.MetadataQuorumCommand", "--bootstrap-server", w.Nodes[0].Address}, args...)
-	out, err := exec.Command(harness.KafkaTools(w.t), args...).CombinedOutput()
+	return w.tool("metadata-quorum", append([]string{"--bootstrap-server", w.Nodes[0].Address}, args...)...)
+}
+
+// tool runs one of Kafka's tools.
+func (w *world) tool(name string, args ...string) string {
+	w.t.Helper()
+	out, err := exec.Command(harness.KafkaTools(w.t), append([]string{name}, args...)...).CombinedOutput()
 	if err != nil {
-		w.t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
+		w.t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
 	}
 	return string(out)
 }
