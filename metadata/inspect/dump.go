@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -39,7 +40,11 @@ func Dump(w io.Writer, path string, opts Options) error {
 			fmt.Fprintln(out)
 		}
 		d := dumper{out: out, path: file, printer: newPrinter(out, file, opts)}
-		if err := d.dump(); err != nil && first == nil {
+		err := d.dump()
+		if errors.Is(err, fs.ErrNotExist) && file != path {
+			continue // a running node has removed it since it was listed
+		}
+		if err != nil && first == nil {
 			first = fmt.Errorf("%s: %w", file, err)
 		}
 	}

@@ -39,6 +39,10 @@ type History struct {
 
 // LoadHistory reads the history of objects up to a moment, from what Load takes.
 func LoadHistory(path string, at At, objects ...Object) (*History, error) {
+	return again(func() (*History, error) { return loadHistory(path, at, objects) })
+}
+
+func loadHistory(path string, at At, objects []Object) (*History, error) {
 	past := &history{objects: objects, names: map[protocol.UUID]string{}, settled: -1}
 	img, err := load(path, at, past)
 	if err != nil {

@@ -61,7 +61,9 @@ func (q *Quorum) NewestEpoch() protocol.ControllerEpoch {
 
 // LoadQuorum reads what a log directory, or the metadata log's own, says. Of a
 // file that is what it holds.
-func LoadQuorum(path string) (*Quorum, error) { return loadQuorum(path, false) }
+func LoadQuorum(path string) (*Quorum, error) {
+	return again(func() (*Quorum, error) { return loadQuorum(path, false) })
+}
 
 // LoadHeldQuorum is LoadQuorum for a caller who holds the directory himself.
 func LoadHeldQuorum(path string) (*Quorum, error) { return loadQuorum(path, true) }

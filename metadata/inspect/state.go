@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -62,7 +63,18 @@ func (at At) lastMs() int64 {
 // A Kafka node's log may hold records at its end that its quorum has not
 // committed; ours never does.
 func Load(path string, at At) (*metadata.Image, error) {
-	return load(path, at, nil)
+	return again(func() (*metadata.Image, error) { return load(path, at, nil) })
+}
+
+// again repeats a reading during which a running node removed a file: behind a
+// newer snapshot there is another set of them.
+func again[T any](read func() (T, error)) (T, error) {
+	for range 4 {
+		if v, err := read(); !errors.Is(err, fs.ErrNotExist) {
+			return v, err
+		}
+	}
+	return read()
 }
 
 // load is Load. For a history it begins as early as the files allow.
@@ -93,6 +105,9 @@ func load(path string, at At, past *history) (*metadata.Image, error) {
 				return nil, err
 			}
 		}
+	}
+	if at != (At{}) && l.next == 0 && len(checkpoints) > 0 && len(segments) > 0 && baseOf(segments[0]) > 0 {
+		return nil, fmt.Errorf("%s holds nothing that early: its log begins at offset %d, behind a snapshot", path, baseOf(segments[0]))
 	}
 	for i, file := range segments {
 		if l.done || i+1 < len(segments) && baseOf(segments[i+1]) <= l.next {

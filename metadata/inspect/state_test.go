@@ -3,8 +3,10 @@ package inspect
 import (
 	"cmp"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -247,4 +249,26 @@ func FuzzLoad(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A file that a running node removes while it is read is not the end of it.
+func TestReadAgain(t *testing.T) {
+	for _, test := range []struct {
+		errs  []error
+		calls int
+	}{
+		{[]error{nil}, 1},
+		{[]error{fs.ErrNotExist, fs.ErrNotExist, nil}, 3},
+		{[]error{fs.ErrPermission, nil}, 1},
+		{slices.Repeat([]error{fs.ErrNotExist}, 9), 5},
+	} {
+		calls := 0
+		_, err := again(func() (int, error) {
+			calls++
+			return 0, test.errs[calls-1]
+		})
+		if calls != test.calls || err != test.errs[calls-1] {
+			t.Errorf("%v: %d calls, %v", test.errs, calls, err)
+		}
+	}
 }
