@@ -24,7 +24,6 @@ import (
 var reasons = map[string]string{
 	"transactions": "transactions are not served yet",
 	"groups":       "groups of the newer protocols (KIP-848, share, streams) are not served yet",
-	"voters":       "the voters of a cluster stay where they are so far",
 	"apis":         "only the APIs that are served are advertised",
 }
 
