@@ -39,17 +39,23 @@ func (c *FetchConfig) setDefaults() {
 	}
 }
 
+// followedSource finds partitions, and tells when a follower gets another one.
+type followedSource interface {
+	partitionSource
+	ParkForArrival(w *replica.Waiter, follower protocol.NodeID, deadline time.Time) (until time.Time, leave func() bool)
+}
+
 // Fetch answers Fetch requests of consumers and of other replicas.
 type Fetch struct {
 	cfg        FetchConfig
 	images     imageSource
-	partitions partitionSource
+	partitions followedSource
 	sessions   *fetchSessions
 	log        zerolog.Logger
 }
 
 // NewFetch returns the handler over the partitions of this broker.
-func NewFetch(cfg FetchConfig, images imageSource, partitions partitionSource, log zerolog.Logger) *Fetch {
+func NewFetch(cfg FetchConfig, images imageSource, partitions followedSource, log zerolog.Logger) *Fetch {
 	cfg.setDefaults()
 	return &Fetch{
 		cfg: cfg, images: images, partitions: partitions,
@@ -332,14 +338,41 @@ func (run *fetchRun) wait(ctx context.Context) server.Answer {
 			it := &run.items[i]
 			it.partition.ParkForFetch(w, run.request(it, 0, false), it.fetched)
 		}
-		woken := w.Wait(ctx, run.deadline)
+		woken, another := run.parked(ctx, w)
 		if err := ctx.Err(); err != nil {
 			return server.Answer{Close: fmt.Errorf("fetch was parked: %w", err)}
 		}
-		if run.read() || !woken || !time.Now().Before(run.deadline) {
+		if run.read() || !woken || another || !time.Now().Before(run.deadline) {
 			return run.answer()
 		}
 	}
+}
+
+// arrivalCost is how much longer a follower's fetch lasts at least, for each of its
+// partitions, before another partition ends it: where topics are created one after
+// the other it must not do nothing else.
+const arrivalCost = 10 * time.Microsecond
+
+// parked sleeps until the waiter is woken or it is time. A follower that gets another
+// partition here has to come back for it.
+func (run *fetchRun) parked(ctx context.Context, w *replica.Waiter) (woken, another bool) {
+	if !run.follower {
+		return w.Wait(ctx, run.deadline), false
+	}
+	until, leave := run.h.partitions.ParkForArrival(w, run.replica, run.deadline)
+	least := run.received.Add(time.Duration(len(run.items)) * arrivalCost)
+	if until.Before(least) && !least.After(run.deadline) {
+		until = least
+	}
+	woken = w.Wait(ctx, until)
+	another = leave()
+	if another && time.Now().Before(least) {
+		another = false // not yet
+		if least.Before(run.deadline) {
+			run.deadline = least
+		}
+	}
+	return woken, another
 }
 
 // answer completes the session and writes the answer.

@@ -19,6 +19,9 @@
 // holds the lock: transition says what a change of the metadata means,
 // nextHighWatermark how far is committed.
 //
+// A follower waits in a fetch of what it follows; where it gets another partition of
+// this leader that fetch ends, so that it comes for that too (arrivals.go).
+//
 // Run is the one goroutine here: it looks for followers that lag and asks the
 // controller for the ISRs that leaders want (KIP-497). Apply is called in order by
 // the goroutine that replays the metadata, and uses some while it runs; a request

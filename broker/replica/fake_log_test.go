@@ -183,6 +183,8 @@ type told struct {
 
 func (t *told) inSyncChanges(*Partition) { t.looks++ }
 
+func (t *told) came(*Partition, protocol.NodeID, protocol.LeaderEpoch) {}
+
 func (t *told) truncated(_ protocol.TopicPartition, offset, _ int64) { t.cut = append(t.cut, offset) }
 
 func (t *told) lost(_ protocol.TopicPartition, offset, _ int64) { t.lose = append(t.lose, offset) }

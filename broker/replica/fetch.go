@@ -121,6 +121,9 @@ func (p *Partition) followerReached(req FetchRequest, epoch protocol.LeaderEpoch
 		if f.id != req.Replica {
 			continue
 		}
+		if f.leo == unknownLEO {
+			p.events.came(p, f.id, epoch)
+		}
 		f.reached(req.Offset, leo, req.ReplicaEpoch, time.Now())
 		p.advanceLocked()
 		p.comesInLocked(f)

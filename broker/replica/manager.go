@@ -78,6 +78,7 @@ type Manager struct {
 	log      zerolog.Logger
 	proposer *proposer
 	image    atomic.Pointer[metadata.Image] // the newest that Apply was given
+	arrivals arrivals
 
 	// mu guards partitions. Lock order: Manager.mu → Partition.mu → storage.Log.mu.
 	mu         sync.RWMutex
@@ -150,7 +151,11 @@ func (m *Manager) Apply(delta *metadata.Delta, img *metadata.Image) {
 		m.started = true
 		m.setAside(img)
 	}
+	led, left := plan.arriving()
+	m.arrivals.forget(left)
+	m.arrivals.expect(led)
 	m.each(plan.changed, m.change)
+	m.arrivals.ring(led)
 	m.pull(plan)
 	if n := len(plan.deleted) + len(plan.changed); n > 0 {
 		m.log.Info().Int("leading", plan.count(actionLead)).Int("following", plan.count(actionFollow)).
@@ -347,6 +352,8 @@ func (m *Manager) reconfigure(delta *metadata.Delta, img *metadata.Image) {
 type events interface {
 	// inSyncChanges: its leader may want another ISR.
 	inSyncChanges(p *Partition)
+	// came: a follower fetches for the first time under a leader epoch.
+	came(p *Partition, follower protocol.NodeID, epoch protocol.LeaderEpoch)
 	// truncated: what its leader does not have is gone, from offset to the end
 	// that was.
 	truncated(tp protocol.TopicPartition, offset, end int64)
@@ -355,6 +362,10 @@ type events interface {
 }
 
 func (m *Manager) inSyncChanges(p *Partition) { m.proposer.add(p) }
+
+func (m *Manager) came(p *Partition, follower protocol.NodeID, epoch protocol.LeaderEpoch) {
+	m.arrivals.came(follower, p, epoch)
+}
 
 func (m *Manager) truncated(tp protocol.TopicPartition, offset, end int64) {
 	m.log.Info().Str("topic", tp.Topic).Int32("partition", tp.Partition).

@@ -53,6 +53,7 @@ func (f *fetcher) takePartition(w want, p *kmsg.FetchResponseTopicPartition) err
 func (f *fetcher) done(w want, err error) {
 	switch {
 	case err == nil, protocol.CodeOf(err) == protocol.ErrFencedLeaderEpoch:
+		w.rested = 0
 	case errors.Is(err, protocol.ErrKafkaStorageError):
 		w.partition.Fail(err)
 		f.failed(w, err)

@@ -48,6 +48,8 @@ type entry struct {
 	partition *replica.Partition
 	// until is when its rest after a failure ends. Guarded by fetcher.mu.
 	until time.Time
+	// rested is how long it has rested since it was last well. Of run's goroutine.
+	rested time.Duration
 }
 
 // want is what one partition asks for.
@@ -86,11 +88,16 @@ func (f *fetcher) remove(p *replica.Partition) int {
 	return len(f.entries)
 }
 
-// rest leaves a partition alone for a while.
+// firstRest is the rest after the first failure: the leader may know of its
+// leadership a few milliseconds later than this broker does.
+const firstRest = 20 * time.Millisecond
+
+// rest leaves a partition alone for a while, for longer each time until Backoff.
 func (f *fetcher) rest(e *entry) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	e.until = time.Now().Add(f.pool.cfg.Backoff)
+	e.rested = min(max(firstRest, 2*e.rested), f.pool.cfg.Backoff)
+	e.until = time.Now().Add(e.rested)
 }
 
 // run pulls until the fetcher is told to end.

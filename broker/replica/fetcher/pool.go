@@ -42,7 +42,7 @@ type Config struct {
 	// replica.fetch.max.bytes) bound an answer. Defaults 10 MiB and 1 MiB.
 	MaxBytes, PartitionBytes int32
 	// Backoff (replica.fetch.backoff.ms) is the rest after a failure, of a
-	// partition or of a connection. Default 1 s.
+	// partition, whose first ones are shorter, or of a connection. Default 1 s.
 	Backoff time.Duration
 	// Timeout (request.timeout.ms) bounds a request beyond MaxWait. Default 30 s.
 	Timeout time.Duration
