@@ -19,6 +19,7 @@ import (
 	"github.com/klamm/klamm/controller/decide"
 	"github.com/klamm/klamm/metadata"
 	"github.com/klamm/klamm/metadata/record"
+	"github.com/klamm/klamm/metadata/snapshot"
 	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/protocol/batch"
 	"github.com/klamm/klamm/raftlog"
@@ -28,10 +29,11 @@ import (
 // machine is what metadata/replay is, without files: it replays entries into an
 // image, transactions at their end, and skips batches with another term's stamp.
 type machine struct {
-	image atomic.Pointer[metadata.Image]
-	next  int64
-	open  bool
-	delta *metadata.Delta
+	image  atomic.Pointer[metadata.Image]
+	quorum atomic.Pointer[snapshot.Quorum] // what control records say
+	next   int64
+	open   bool
+	delta  *metadata.Delta
 
 	mu      sync.Mutex
 	batches []string // the records of each batch, by name, since the last take
@@ -71,6 +73,7 @@ func (m *machine) Apply(entries []raftlog.Entry) ([]int64, error) {
 		if err := record.Each(b, func(r record.Entry) error {
 			if r.Control != nil {
 				names = append(names, record.ControlName(r.Control))
+				m.control(r.Control)
 				return nil
 			}
 			names = append(names, record.Name(r.Record))
@@ -97,6 +100,20 @@ func (m *machine) Apply(entries []raftlog.Entry) ([]int64, error) {
 		}
 	}
 	return offsets, nil
+}
+
+func (m *machine) control(c record.Control) {
+	var quorum snapshot.Quorum
+	if known := m.quorum.Load(); known != nil {
+		quorum = *known
+	}
+	switch c := c.(type) {
+	case *record.KRaftVersion:
+		quorum.Version = c.Version
+	case *record.Voters:
+		quorum.Voters = c
+	}
+	m.quorum.Store(&quorum)
 }
 
 // summary shortens runs: PARTITION_RECORD×3.
@@ -137,8 +154,9 @@ func testConfig() Config {
 	}
 }
 
-func newWorld(t *testing.T, cfg Config) *world {
-	m := newMachine()
+func newWorld(t *testing.T, cfg Config) *world { return newWorldOn(t, cfg, newMachine()) }
+
+func newWorldOn(t *testing.T, cfg Config, m *machine) *world {
 	w := &world{t: t, machine: m}
 	w.log = memlog.New(memlog.Config{NodeID: 1, StateMachine: m, FirstEntry: FirstEntry(1, []protocol.NodeID{1}, nil)})
 	w.c = New(cfg, w.log, m, zerolog.Nop())
