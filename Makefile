@@ -7,8 +7,9 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 LISTEN ?= localhost:9092
 DATA ?=
 FUZZTIME ?= 20s
+SEEDS ?= 10000
 
-.PHONY: all build run test integration bench lint fuzz clean help
+.PHONY: all build run test sim integration bench lint fuzz clean help
 
 all: build
 
@@ -26,6 +27,10 @@ RACE := $(if $(CC_FOUND),-race)
 test: ## unit and datadriven tests, with the race detector
 	@$(if $(CC_FOUND),:,echo "no C compiler found: testing without the race detector (install gcc to have it)")
 	$(if $(CC_FOUND),CGO_ENABLED=1) $(GO) test $(RACE) -timeout 5m ./...
+	$(if $(CC_FOUND),$(GO) test ./integration/sim)
+
+sim: ## 10,000 seeds of the simulated cluster, and the faults that they must catch
+	$(GO) test ./integration/sim -run 'TestSim|TestMutations' -timeout 3h -args -seeds $(SEEDS) -mutations
 
 integration: build ## real processes, real clients, kill -9
 	KLAMM=$(CURDIR)/$(BIN) $(GO) test -tags integration -count 1 -timeout 20m -p 1 ./integration/...
