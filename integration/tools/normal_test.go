@@ -23,7 +23,7 @@ var variable = []struct {
 	{regexp.MustCompile(`(?m)^\t(at .*|\.\.\. \d+ more)\n`), ""},
 	{regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d\.\d{3} (WARN|ERROR) `), "$1 "},
 	{regexp.MustCompile(`\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`), "UUID"},
-	{regexp.MustCompile(`(TopicId: |"directoryId": "|"topicId":")[0-9A-Za-z_-]{22}`), "${1}ID"},
+	{regexp.MustCompile(`(TopicId: |"directoryId": "|"topicId":"|directory id |directoryId=)[0-9A-Za-z_-]{22}`), "${1}ID"},
 	{regexp.MustCompile(`(?m)^(\d+ *\t?)[0-9A-Za-z_-]{22}\b`), "${1}DIRECTORYID           "},
 	{regexp.MustCompile(`("avg_throughput":)[0-9.E]+`), "${1}N"},
 	{regexp.MustCompile(`\b1\d{12}\b`), "TIMESTAMP"},
@@ -80,6 +80,11 @@ func (s *session) replace(text string) string {
 	if len(s.nodes) > 1 {
 		text = inSync.ReplaceAllStringFunc(text, sortIDs)
 	}
+	text = voterSet.ReplaceAllStringFunc(text, func(set string) string {
+		keys := replicaKey.FindAllString(set, -1)
+		slices.Sort(keys) // Kafka's order is that of a hash table
+		return "set of voters [" + strings.Join(keys, ", ") + "]"
+	})
 	// Blanks at ends of lines would be lost on their way through editors.
 	return trailing.ReplaceAllString(text, "·\n")
 }
@@ -93,10 +98,12 @@ func sortIDs(list string) string {
 }
 
 var (
-	inSync   = regexp.MustCompile(`\bIsr: [\d,]+`)
-	trailing = regexp.MustCompile(`[ \t]+\n`)
-	number   = regexp.MustCompile(`-?\d+(\.\d+)?`)
-	blanks   = regexp.MustCompile(`[ \t]+`)
+	voterSet   = regexp.MustCompile(`set of voters \[[^\]]*\]`)
+	replicaKey = regexp.MustCompile(`ReplicaKey\([^)]*\)`)
+	inSync     = regexp.MustCompile(`\bIsr: [\d,]+`)
+	trailing   = regexp.MustCompile(`[ \t]+\n`)
+	number     = regexp.MustCompile(`-?\d+(\.\d+)?`)
+	blanks     = regexp.MustCompile(`[ \t]+`)
 )
 
 func sortLines(text string) string {

@@ -54,6 +54,8 @@ func onKafka() bool { return os.Getenv("KLAMM_NODE") == "kafka" }
 //	node             settings of the node, first in its file, where it needs some
 //	cluster nodes=N  three nodes (N) instead of one; with
 //	  controllers=N  …as many more, which are the controllers
+//	  dynamic        …with a dynamic quorum, and one controller more that waits for a
+//	                 vote: $JOINING is its properties, $DIRECTORY its directory id
 //	file name=F      writes $TMP/F
 //	run              runs the tools to their ends; with
 //	  until=REGEXP   …again until the output matches (what it waits for must come by itself)
@@ -93,6 +95,7 @@ type session struct {
 	tmp        string        // for the files that it writes
 	node       *harness.Node // the first broker
 	nodes      []*harness.Node
+	joining    []string // what stands for the controller that waits, and what it is
 	background map[string]call
 	// differences are told at the end of a file: a failure would end it.
 	differences []string
@@ -180,7 +183,14 @@ func (s *session) startCluster(d *datadriven.TestData) error {
 		s.nodes = harness.StartCluster(s.t, brokers, settings...).Nodes
 	} else {
 		d.ScanArgs(s.t, "controllers", &controllers)
-		c := harness.StartSplit(s.t, make([]harness.Kind, controllers), make([]harness.Kind, brokers), settings...)
+		var c *harness.Cluster
+		if d.HasArg("dynamic") {
+			c = harness.StartDynamic(s.t, controllers, 1, brokers, settings...)
+			joining := c.Controllers[controllers]
+			s.joining = []string{"$JOINING", joining.Config(), "$DIRECTORY", joining.Meta("directory.id")}
+		} else {
+			c = harness.StartSplit(s.t, make([]harness.Kind, controllers), make([]harness.Kind, brokers), settings...)
+		}
 		s.nodes = append(c.Nodes, c.Controllers...)
 	}
 	s.node = s.nodes[0]
@@ -210,7 +220,8 @@ func (s *session) expandFor(text, address string) string {
 	if slices.Contains(s.addresses(controller), address) {
 		at = address
 	}
-	return strings.NewReplacer("$BROKER", address, "$CONTROLLER", at, "$DATA", s.node.Data(), "$TMP", s.tmp).Replace(text)
+	names := append([]string{"$BROKER", address, "$CONTROLLER", at, "$DATA", s.node.Data(), "$TMP", s.tmp}, s.joining...)
+	return strings.NewReplacer(names...).Replace(text)
 }
 
 // call starts the tool of one command line.
