@@ -3,6 +3,7 @@
 package harness
 
 import (
+	"cmp"
 	"errors"
 	"net"
 	"os"
@@ -105,7 +106,7 @@ func (n *Node) format(id int, settings []string) {
 		format = []string{binary, "storage"}
 		n.command = []string{binary, "server", config}
 	case Kafka:
-		java := []string{"env", "KAFKA_HEAP=512M", KafkaTools(t), "java"}
+		java := []string{"env", "KAFKA_HEAP=" + cmp.Or(os.Getenv("KAFKA_HEAP"), "512M"), KafkaTools(t), "java"}
 		format = append(slices.Clip(java), "kafka.tools.StorageTool")
 		n.command = append(slices.Clip(java), "kafka.Kafka", config)
 	default:

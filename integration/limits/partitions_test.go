@@ -1,0 +1,300 @@
+//go:build integration
+
+package limits
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm/klamm/integration/harness"
+	"github.com/klamm/klamm/protocol"
+)
+
+var partitions = flag.Int("partitions", 300, "partitions of the cluster")
+
+const (
+	perTopic   = 10
+	perRequest = 1000
+)
+
+// patience bounds what a test waits for.
+const patience = 5 * time.Minute
+
+// world is a cluster and a client.
+type world struct {
+	*harness.Cluster
+	t      *testing.T
+	client *kgo.Client
+	used   time.Duration // CPU of all nodes at the last step
+	began  time.Time
+}
+
+func logged(n *harness.Node, text string) bool { return strings.Contains(n.Log(), text) }
+
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// step begins the next step.
+func (w *world) step() {
+	w.used, w.began = 0, time.Now()
+	for _, n := range w.nodes() {
+		w.used += n.Usage().CPU
+	}
+}
+
+func (w *world) nodes() []*harness.Node { return slices.Concat(w.Controllers, w.Nodes) }
+
+// report logs what the step took. living are its nodes.
+func (w *world) report(what string, living ...*harness.Node) {
+	w.t.Helper()
+	took := time.Since(w.began)
+	var cpu time.Duration
+	var rss []string
+	for _, n := range living {
+		u := n.Usage()
+		cpu += u.CPU
+		rss = append(rss, fmt.Sprintf("%d (peak %d)", u.RSS>>20, u.Peak>>20))
+	}
+	w.t.Logf("%-70s %8.3f s, CPU %6.2f s, RSS in MiB %v", what, took.Seconds(), (cpu - w.used).Seconds(), rss)
+}
+
+func ask[R kmsg.Response](w *world, at int32, req kmsg.Request) R {
+	w.t.Helper()
+	resp, err := w.client.Broker(int(at)).RetriableRequest(within(w.t), req)
+	if err != nil {
+		w.t.Fatalf("%s at broker %d: %v", kmsg.NameForKey(req.Key()), at, err)
+	}
+	return resp.(R)
+}
+
+// await polls until ok.
+func (w *world) await(what string, ok func() bool) {
+	w.t.Helper()
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			w.t.Fatalf("after %v not yet: %s", patience, what)
+		}
+	}
+}
+
+func creation(replicas int16, from, to int) *kmsg.CreateTopicsRequest {
+	req := kmsg.NewPtrCreateTopicsRequest()
+	req.TimeoutMillis = 120_000
+	for i := from; i < to; i += perTopic {
+		t := kmsg.NewCreateTopicsRequestTopic()
+		t.Topic, t.NumPartitions, t.ReplicationFactor = fmt.Sprintf("many-%06d", i), int32(min(perTopic, to-i)), replicas
+		req.Topics = append(req.Topics, t)
+	}
+	return req
+}
+
+func oneTopic(name string, replicas int16) *kmsg.CreateTopicsRequest {
+	req := creation(replicas, 0, 1)
+	req.Topics[0].Topic = name
+	return req
+}
+
+// created may be called by any goroutine.
+func (w *world) created(resp *kmsg.CreateTopicsResponse) {
+	w.t.Helper()
+	for _, r := range resp.Topics {
+		if code := protocol.Error(r.ErrorCode); code != protocol.None && code != protocol.ErrTopicAlreadyExists {
+			w.t.Errorf("create %s: %v: %v", r.Topic, code, r.ErrorMessage)
+		}
+	}
+}
+
+// count returns how many partitions a broker knows of, and how many of them are as
+// they should be.
+func (w *world) count(at int32, good func(p *kmsg.MetadataResponseTopicPartition) bool) (all, right int) {
+	w.t.Helper()
+	req := kmsg.NewPtrMetadataRequest()
+	req.Topics = nil
+	resp, err := w.client.Broker(int(at)).Request(within(w.t), req)
+	if err != nil {
+		return 0, 0 // it is on its way
+	}
+	for _, topic := range resp.(*kmsg.MetadataResponse).Topics {
+		for i := range topic.Partitions {
+			all++
+			if good(&topic.Partitions[i]) {
+				right++
+			}
+		}
+	}
+	return all, right
+}
+
+// awaitAll waits until brokers say of all partitions that they are led and in sync
+// on all living.
+func (w *world) awaitAll(want int, living ...int32) {
+	w.t.Helper()
+	last := ""
+	defer func() {
+		if w.t.Failed() {
+			w.t.Log(last)
+		}
+	}()
+	for _, at := range living {
+		w.await("all partitions led and in sync", func() bool {
+			all, right := w.count(at, func(p *kmsg.MetadataResponseTopicPartition) bool {
+				return len(p.ISR) == len(living) && slices.Contains(living, p.Leader)
+			})
+			last = fmt.Sprintf("broker %d: %d partitions, %d of them in sync, want %d", at, all, right, want)
+			return all == want && right == want
+		})
+	}
+}
+
+// awaitLed waits until a broker says of all partitions that one of the living leads.
+func (w *world) awaitLed(want int, at int32, living ...int32) {
+	w.t.Helper()
+	w.await("all partitions led", func() bool {
+		all, right := w.count(at, func(p *kmsg.MetadataResponseTopicPartition) bool { return slices.Contains(living, p.Leader) })
+		return all >= want && right == all
+	})
+}
+
+// controller is the active controller, as a broker knows it.
+func (w *world) controller(at int32) int32 {
+	w.t.Helper()
+	req := kmsg.NewPtrDescribeQuorumRequest()
+	t := kmsg.NewDescribeQuorumRequestTopic()
+	t.Topic = protocol.MetadataTopic
+	t.Partitions = append(t.Partitions, kmsg.NewDescribeQuorumRequestTopicPartition())
+	req.Topics = append(req.Topics, t)
+	leader := int32(-1)
+	w.await("a controller", func() bool {
+		resp, err := w.client.Broker(int(at)).Request(within(w.t), req)
+		if r, ok := resp.(*kmsg.DescribeQuorumResponse); err == nil && ok && r.ErrorCode == 0 && len(r.Topics) == 1 {
+			leader = r.Topics[0].Partitions[0].LeaderID
+		}
+		return leader > 0
+	})
+	return leader
+}
+
+// giveBack has the preferred replicas of all partitions lead.
+func (w *world) giveBack(at int32) {
+	w.t.Helper()
+	req := kmsg.NewPtrElectLeadersRequest()
+	req.TimeoutMillis = 120_000
+	resp := ask[*kmsg.ElectLeadersResponse](w, at, req)
+	if resp.ErrorCode != 0 {
+		w.t.Fatalf("elect leaders: %v", protocol.Error(resp.ErrorCode))
+	}
+	w.await("preferred leaders", func() bool {
+		all, right := w.count(at, func(p *kmsg.MetadataResponseTopicPartition) bool { return p.Leader == p.Replicas[0] })
+		return all > 0 && all == right
+	})
+}
+
+func without(id int32) []int32 {
+	return slices.DeleteFunc([]int32{1, 2, 3}, func(other int32) bool { return other == id })
+}
+
+// Three combined nodes with many partitions of three replicas: they are created,
+// the active controller's node dies, another broker dies, all stop and start.
+func TestManyPartitions(t *testing.T) {
+	w := &world{t: t, Cluster: harness.StartCluster(t, 3, "auto.create.topics.enable=false", "auto.leader.rebalance.enable=false",
+		"offsets.topic.num.partitions=1", "group.initial.rebalance.delay.ms=0")}
+	client, err := kgo.NewClient(kgo.SeedBrokers(w.Bootstrap()...), kgo.RequestRetries(20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	w.client = client
+	living := func(ids ...int32) (nodes []*harness.Node) {
+		for _, id := range ids {
+			nodes = append(nodes, w.Node(id))
+		}
+		return nodes
+	}
+	want := *partitions
+	w.awaitAll(0, 1, 2, 3)
+
+	w.step()
+	for from := 0; from < want; from += perRequest {
+		w.created(ask[*kmsg.CreateTopicsResponse](w, 1, creation(3, from, min(from+perRequest, want))))
+	}
+	w.report("created, the last answer", w.Nodes...)
+	w.awaitAll(want, 1, 2, 3)
+	w.report("created, all led and in sync as all brokers say", w.Nodes...)
+
+	time.Sleep(5 * time.Second)
+	w.step()
+	time.Sleep(10 * time.Second)
+	w.report("idle", w.Nodes...)
+
+	w.step()
+	w.created(ask[*kmsg.CreateTopicsResponse](w, 1, oneTopic("one", 3)))
+	w.report("one topic created", w.Nodes...)
+	want++
+
+	for round, what := range []string{"active controller", "broker"} {
+		victim := w.controller(1)
+		if what == "broker" {
+			victim = victim%3 + 1
+		}
+		rest := without(victim)
+		w.awaitAll(want, 1, 2, 3)
+		w.step()
+		for _, n := range living(victim) {
+			w.used -= n.Usage().CPU
+			n.Kill()
+		}
+		killed := time.Now()
+		w.began = killed
+		done := make(chan time.Duration, 1)
+		go func() { // it may meet the death of a controller
+			defer close(done)
+			resp, err := w.client.Broker(int(rest[0])).RetriableRequest(within(t), oneTopic(fmt.Sprintf("without-%d", round), 3))
+			if err != nil {
+				t.Errorf("create without %d: %v", victim, err)
+				return
+			}
+			w.created(resp.(*kmsg.CreateTopicsResponse))
+			done <- time.Since(killed)
+		}()
+		w.awaitLed(want, rest[1], rest...)
+		w.report(what+"'s node killed, all partitions led", living(rest...)...)
+		w.awaitLed(want, rest[0], rest...)
+		t.Logf("%s's node killed to the next acknowledged creation: %v", what, <-done)
+		want++
+		w.awaitAll(want, rest...)
+		w.report(what+"'s node killed, out of all ISRs", living(rest...)...)
+		w.Node(victim).Restart()
+		w.began = time.Now()
+		w.awaitAll(want, 1, 2, 3)
+		w.report(what+"'s node started again, all in sync", w.Nodes...)
+		w.step()
+		w.giveBack(rest[0])
+		w.report("preferred leaders elected, the answer", w.Nodes...)
+	}
+
+	began := time.Now()
+	stopped := make(chan struct{}, 3)
+	for _, n := range w.Nodes {
+		go func() { n.Stop(); stopped <- struct{}{} }()
+	}
+	for range w.Nodes {
+		<-stopped
+	}
+	t.Logf("clean stop of all at once: %v", time.Since(began))
+	w.used, w.began = 0, time.Now()
+	w.Restart()
+	w.report("started, all listeners open", w.Nodes...)
+	w.awaitAll(want, 1, 2, 3)
+	w.report("started, all led and in sync", w.Nodes...)
+}
