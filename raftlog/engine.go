@@ -30,6 +30,8 @@ type Engine struct {
 	office *office
 	acks   acks
 
+	applied uint64 // last entry that the state machine has; between sessions
+
 	turn    chan struct{} // size 1: whoever put something in has the one entry in flight
 	session atomic.Pointer[session]
 

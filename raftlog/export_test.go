@@ -24,6 +24,9 @@ func (e *Engine) Lead() {
 	e.session.Load().trans.inject(&raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}})
 }
 
+// Unfit ends a session as a hand-over does that failed.
+func (e *Engine) Unfit() { e.session.Load().unfit <- errTransfer }
+
 // AwaitReached waits until the detector has reached a leader's listener.
 func (e *Engine) AwaitReached(t *testing.T, leader protocol.NodeID) {
 	t.Helper()

@@ -35,19 +35,26 @@ type fsm struct {
 	applied atomic.Uint64 // last entry that the state machine has
 	looping chan struct{} // closed when the same snapshot comes again and again
 
+	// floor is what the state machine has from an earlier session: a library that
+	// starts without a snapshot begins with the first entry again.
+	floor uint64
+
 	restored uint64 // index of the last snapshot, if nothing came after it
 	repeats  int
 }
 
-func newFSM(sm StateMachine, fail *failure) *fsm {
-	return &fsm{sm: sm, fail: fail, looping: make(chan struct{})}
+// newFSM returns what drives a state machine that has the entries up to floor.
+func newFSM(sm StateMachine, fail *failure, floor uint64) *fsm {
+	f := &fsm{sm: sm, fail: fail, floor: floor, looping: make(chan struct{})}
+	f.applied.Store(floor)
+	return f
 }
 
 // ApplyBatch applies what is ours among the entries, and answers all.
 func (f *fsm) ApplyBatch(logs []*raft.Log) []any {
 	entries := make([]Entry, 0, len(logs))
 	for _, l := range logs {
-		if l.Type == raft.LogCommand {
+		if f.isNew(l) {
 			entries = append(entries, Entry{Index: l.Index, Term: l.Term, Data: l.Data})
 		}
 	}
@@ -68,7 +75,7 @@ func (f *fsm) ApplyBatch(logs []*raft.Log) []any {
 	}
 	i := 0
 	for j, l := range logs {
-		if l.Type == raft.LogCommand {
+		if f.isNew(l) {
 			answers[j] = result{offset: offsets[i], term: l.Term}
 			i++
 		}
@@ -80,6 +87,9 @@ func (f *fsm) ApplyBatch(logs []*raft.Log) []any {
 	}
 	return answers
 }
+
+// isNew tells an entry of ours that the state machine lacks.
+func (f *fsm) isNew(l *raft.Log) bool { return l.Type == raft.LogCommand && l.Index > f.floor }
 
 // Apply is never called, since there is ApplyBatch.
 func (f *fsm) Apply(l *raft.Log) any { return f.ApplyBatch([]*raft.Log{l})[0] }
@@ -136,6 +146,7 @@ func (f *fsm) restore(source io.ReadCloser) error {
 		return fmt.Errorf("restore snapshot %s: %w", s.meta.ID, err)
 	}
 	f.applied.Store(s.meta.Index)
+	f.floor = 0 // what follows it comes again, and the state machine knows
 	return nil
 }
 

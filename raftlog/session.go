@@ -62,7 +62,7 @@ func (s *session) poke() {
 // runSession starts the library and returns after it has ended: with nil when
 // ctx is done, errSnapshotLoop, or the fatal error.
 func (e *Engine) runSession(ctx context.Context) error {
-	s := &session{e: e, fsm: newFSM(e.cfg.StateMachine, e.fail), wake: make(chan struct{}, 1), reshape: make(chan struct{}, 1), unfit: make(chan error, 1)}
+	s := &session{e: e, fsm: newFSM(e.cfg.StateMachine, e.fail, e.applied), wake: make(chan struct{}, 1), reshape: make(chan struct{}, 1), unfit: make(chan error, 1)}
 	s.fsm.applying = s.pokeShape
 	s.streams = newStreams(&e.cfg, e.own, e.voters, e.pins)
 	s.streams.store, s.streams.votes = e.store, s.votes
@@ -127,6 +127,7 @@ func (e *Engine) runSession(ctx context.Context) error {
 		return err
 	}
 	background.Wait()
+	e.applied = s.fsm.applied.Load()
 	e.session.Store(nil)
 	if err == nil {
 		err = e.fail.get()
