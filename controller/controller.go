@@ -229,8 +229,16 @@ func (c *Controller) close() {
 	c.inside, c.queue = false, nil
 	c.mu.Unlock()
 	for _, op := range waiting {
-		op.finish(protocol.ErrNotController)
+		op.finish(c.notActive())
 	}
+}
+
+// notActive is what a controller that is not in office answers, in Kafka's words.
+func (c *Controller) notActive() error {
+	if leadership, _ := c.log.Leadership(); leadership.Leader != protocol.NoNode {
+		return protocol.Errorf(protocol.ErrNotController, "The active controller appears to be node %d.", leadership.Leader)
+	}
+	return protocol.Errorf(protocol.ErrNotController, "No controller appears to be active.")
 }
 
 // submit queues an op, or answers it at once where that is impossible.
@@ -239,7 +247,7 @@ func (c *Controller) submit(o *op) {
 	switch {
 	case !c.inside:
 		c.mu.Unlock()
-		o.finish(protocol.ErrNotController)
+		o.finish(c.notActive())
 		return
 	case len(c.queue) >= maxQueued || len(c.queue) > 0 && c.bytes+o.bytes > maxQueuedBytes:
 		c.mu.Unlock()

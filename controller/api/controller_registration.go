@@ -15,6 +15,8 @@ func (h *handlers) registerController(c call) answer {
 		_, err := pending.Wait(ctx)
 		if err != nil {
 			resp.ErrorCode, resp.ErrorMessage = h.code(err, kmsg.ControllerRegistration), protocol.MessageOf(err)
+		} else {
+			resp.ErrorMessage = new(string) // as Kafka has it
 		}
 		return resp, err
 	}

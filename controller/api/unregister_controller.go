@@ -16,6 +16,8 @@ func (h *handlers) unregisterController(c call) answer {
 		_, err := pending.Wait(ctx)
 		if err != nil {
 			resp.ErrorCode, resp.ErrorMessage = h.code(err, kmsg.UnregisterController), protocol.MessageOf(err)
+		} else {
+			resp.ErrorMessage = new(string) // as Kafka has it
 		}
 		return resp, err
 	}

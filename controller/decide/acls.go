@@ -1,6 +1,8 @@
 package decide
 
 import (
+	"strings"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/klamm/klamm/auth"
@@ -26,9 +28,13 @@ func CreateACLs(img *metadata.Image, req *kmsg.CreateACLsRequest, env Env) ([]re
 		}
 	}
 	var records []record.Record
+	malformed := malformedPrincipal(req.Creations)
 	for _, c := range req.Creations {
 		err := errNoAuthorizer
-		if env.Authorizer {
+		switch {
+		case env.Authorizer && malformed != nil:
+			err = malformed
+		case env.Authorizer:
 			err = checkACL(c)
 		}
 		acl := record.AccessControlEntry{
@@ -48,6 +54,17 @@ func CreateACLs(img *metadata.Image, req *kmsg.CreateACLsRequest, env Env) ([]re
 		resp.Results = append(resp.Results, result)
 	}
 	return records, resp
+}
+
+// malformedPrincipal refuses all of a request where one principal has no type.
+func malformedPrincipal(creations []kmsg.CreateACLsRequestCreation) error {
+	for _, c := range creations {
+		if !strings.Contains(c.Principal, ":") {
+			return protocol.Errorf(protocol.ErrInvalidRequest,
+				"Could not parse principal from `%s` (no colon is present separating the principal type from the principal name)", c.Principal)
+		}
+	}
+	return nil
 }
 
 func withoutID(acl record.AccessControlEntry) record.AccessControlEntry {

@@ -141,7 +141,7 @@ func quotaKeysOf(entity metadata.QuotaEntity) (map[string]quotaKey, error) {
 		return userQuotaKeys, nil
 	case len(entity) > 1: // the blank is missing in Kafka's text too
 		return nil, protocol.Errorf(protocol.ErrInvalidRequest, "Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId")
-	case ip != nil && !hostPattern.MatchString(*ip):
+	case ip != nil && (!hostPattern.MatchString(*ip) || numberPattern.MatchString(*ip) && !addressPattern.MatchString(*ip)):
 		return nil, protocol.Errorf(protocol.ErrInvalidRequest, "%s is not a valid IP or resolvable host.", *ip)
 	}
 	return ipQuotaKeys, nil
@@ -150,6 +150,12 @@ func quotaKeysOf(entity metadata.QuotaEntity) (map[string]quotaKey, error) {
 // hostPattern is what can be an address or the name of a host. Kafka looks the
 // name up, which a decision cannot do.
 var hostPattern = regexp.MustCompile(`^([0-9A-Za-z_.-]+|[0-9A-Fa-f:.]+(%[0-9A-Za-z_.-]+)?)$`)
+
+// What is numbers and dots alone is an address or nothing.
+var (
+	numberPattern  = regexp.MustCompile(`^[0-9.]+$`)
+	addressPattern = regexp.MustCompile(`^((25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])(\.|$)){1,4}$`)
+)
 
 func checkQuota(keys map[string]quotaKey, key string, value float64) error {
 	known, ok := keys[key]
