@@ -74,6 +74,25 @@ func NewDelta(img *Image) *Delta {
 	}
 }
 
+// Whole returns the delta from the empty image to img, without a replay.
+func Whole(img *Image) *Delta {
+	d := NewDelta(img)
+	d.base = Empty()
+	for t := range img.Topics() {
+		d.changedTopics.add(t.ID)
+	}
+	for b := range img.Brokers() {
+		d.changedBrokers.add(b.ID)
+	}
+	for res := range img.ConfigResources() {
+		d.changedConfigs.add(res)
+	}
+	for range img.Features() {
+		d.changedFeatures = true
+	}
+	return d
+}
+
 // Base is the image that the delta started from.
 func (d *Delta) Base() *Image { return d.base }
 

@@ -329,3 +329,44 @@ func TestDeltasOfOneImageRunSideBySide(t *testing.T) {
 		t.Errorf("the shared image has %d topics", img.NumTopics())
 	}
 }
+
+// Whole says what a replay of the image's records says.
+func TestWhole(t *testing.T) {
+	img := replayAll(t, Empty(),
+		&record.FeatureLevel{Name: "metadata.version", Level: 20},
+		&record.RegisterBroker{BrokerID: 1}, &record.RegisterBroker{BrokerID: 2},
+		&record.Topic{Name: "b", TopicID: uuid(1)}, partition(uuid(1), 0, 1, 2), partition(uuid(1), 1, 2),
+		&record.Topic{Name: "a", TopicID: uuid(2)}, partition(uuid(2), 0, 2),
+		&record.Config{ResourceType: ResourceTopic, ResourceName: "a", Name: "k", Value: new(string)},
+	)
+	replayed := NewDelta(Empty())
+	for rec := range img.Records() {
+		if err := replayed.Replay(rec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if whole, want := describeDelta(Whole(img)), describeDelta(replayed); whole != want {
+		t.Errorf("%s\nwant\n%s", whole, want)
+	}
+	if whole := describeDelta(Whole(Empty())); whole != describeDelta(NewDelta(Empty())) {
+		t.Errorf("of nothing: %s", whole)
+	}
+}
+
+func describeDelta(d *Delta) string {
+	var out strings.Builder
+	for topic := range d.ChangedTopics() {
+		fmt.Fprintln(&out, topic.Name, topic.ID, topic.Old == nil)
+		for before, after := range topic.Partitions() {
+			fmt.Fprintln(&out, before, *after)
+		}
+	}
+	for before, after := range d.ChangedBrokers() {
+		fmt.Fprintln(&out, before, *after)
+	}
+	for res := range d.ChangedConfigs() {
+		fmt.Fprintln(&out, res)
+	}
+	fmt.Fprintln(&out, d.FeaturesChanged(), d.Apply(9, 1, 1).Digest())
+	return out.String()
+}

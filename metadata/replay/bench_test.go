@@ -106,3 +106,62 @@ func BenchmarkReplay(b *testing.B) {
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(3*topics), "ns/partition")
 	})
 }
+
+// BenchmarkSnapshot is a checkpoint of 100,000 partitions: written with all that
+// is checked in it, read at a start, and handed to a new subscriber.
+func BenchmarkSnapshot(b *testing.B) {
+	const topics = 100_000 / 3
+	dir := filepath.Join(b.TempDir(), "log")
+	open := func() (*storage.Log, *Replayer) {
+		b.Helper()
+		log, err := storage.OpenLog(vfs.OS(), dir, storage.LogOptions{
+			Config: storage.DefaultLogConfig(), TopicID: protocol.MetadataTopicID, Log: zerolog.Nop(),
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		r, err := New(Config{Log: log, FS: vfs.OS(), Dir: dir}, zerolog.Nop())
+		if err != nil {
+			b.Fatal(err)
+		}
+		return log, r
+	}
+	log, r := open()
+	for _, e := range topicEntries(topics) {
+		if _, err := r.Apply([]raftlog.Entry{e}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.Run("write", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := r.WriteSnapshot(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("subscribe", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			r.Subscribe(nobody{})
+		}
+	})
+	if err := r.WriteSnapshot(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	b.Run("read", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := log.Close(); err != nil {
+				b.Fatal(err)
+			}
+			log, r = open()
+		}
+		if n := r.Image().NumTopics(); n != topics {
+			b.Fatalf("%d topics", n)
+		}
+	})
+	if err := log.Close(); err != nil {
+		b.Fatal(err)
+	}
+}

@@ -118,14 +118,8 @@ func (r *Replayer) Subscribe(s Subscriber) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	img := r.image.Load()
-	delta := metadata.NewDelta(metadata.Empty())
-	for rec := range img.Records() {
-		if err := delta.Replay(rec); err != nil {
-			panic(fmt.Sprintf("replay: an image's own record does not fit it: %v", err))
-		}
-	}
 	r.subscribers = append(r.subscribers, s)
-	s.Publish(delta, img)
+	s.Publish(metadata.Whole(img), img)
 }
 
 // Apply applies committed entries. Its results are the offsets of the entries'
