@@ -203,3 +203,68 @@ func TestDevConfig(t *testing.T) {
 		}
 	}
 }
+
+// The longest directory is taken, nothing happens without --yes, nothing is gone
+// after it, and nothing happens twice.
+func TestRecover(t *testing.T) {
+	dirs := []string{filepath.Join(t.TempDir(), "longest"), filepath.Join(t.TempDir(), "other")}
+	const log = "__cluster_metadata-0/00000000000000000000.log"
+	for _, dir := range dirs {
+		if err := os.CopyFS(dir, os.DirFS("../../integration/metadata/testdata/three")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(path string) string {
+		t.Helper()
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	if code, _, errs := klamm("metadata", "recover", dirs[0], dirs[1]); code != 1 || !strings.Contains(errs, "are both of node 2") {
+		t.Errorf("two directories of one node: %d %s", code, errs)
+	}
+	meta := filepath.Join(dirs[1], "meta.properties")
+	write(meta, strings.Replace(read(meta), "node.id=2", "node.id=3", 1))
+	whole := read(filepath.Join(dirs[1], log))
+	write(filepath.Join(dirs[1], log), whole[:len(whole)-10]) // its last batch is not whole
+
+	code, out, errs := klamm("metadata", "recover", dirs[1], dirs[0])
+	if code != 0 || !strings.Contains(out, "The longest is "+dirs[0]+" (node 2)") || !strings.Contains(out, "these are missing: 1.") ||
+		!strings.Contains(out, "Nothing was changed.") {
+		t.Errorf("without --yes: %d %s%s", code, out, errs)
+	}
+	if entries, err := os.ReadDir(filepath.Join(dirs[0], metadataDir)); err != nil || len(entries) != 4 {
+		t.Errorf("without --yes there are %v, %v", entries, err)
+	}
+	lock, err := vfs.OS().Lock(filepath.Join(dirs[1], ".lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs := klamm("metadata", "recover", "--yes", dirs[0], dirs[1]); code != 1 || !strings.Contains(errs, "a process holds "+dirs[1]) {
+		t.Errorf("of a running node: %d %s", code, errs)
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	state := read(filepath.Join(dirs[0], metadataDir, "quorum-state"))
+	if code, out, errs = klamm("metadata", "recover", "--yes", dirs[0], dirs[1]); code != 0 || !strings.Contains(out, "controller.quorum.voters=2@localhost:") {
+		t.Errorf("with --yes: %d %s%s", code, out, errs)
+	}
+	if kept, err := filepath.Glob(filepath.Join(dirs[0], metadataDir, "quorum-state.before-recover-*")); err != nil || len(kept) != 1 || read(kept[0]) != state {
+		t.Errorf("aside lie %v, %v", kept, err)
+	}
+	if _, out, errs := klamm("quorum", "status", dirs[0]); !strings.Contains(out, "voters of a static quorum: 2\n") || !strings.Contains(out, "epoch 101:") {
+		t.Errorf("afterwards: %s%s", out, errs)
+	}
+	if code, _, errs := klamm("metadata", "recover", "--yes", dirs[0]); code != 1 || !strings.Contains(errs, "is the only voter already") {
+		t.Errorf("twice: %d %s", code, errs)
+	}
+}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"errors"
 	"fmt"
@@ -16,15 +15,11 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
 	"github.com/klamm/klamm/metadata/inspect"
 	"github.com/klamm/klamm/metadata/record"
-	"github.com/klamm/klamm/metadata/snapshot"
 	"github.com/klamm/klamm/protocol"
-	"github.com/klamm/klamm/protocol/batch"
-	"github.com/klamm/klamm/raftlog"
 	"github.com/klamm/klamm/storage/vfs"
 )
 
@@ -207,10 +202,10 @@ func (l *leftover) voters() []protocol.NodeID {
 		ids = append(ids, m.ID)
 	}
 	switch {
-	case l.q.Dynamic:
-		return ids
 	case l.q.Store != nil:
 		return l.q.Store.Voters
+	case l.q.Dynamic:
+		return ids
 	}
 	return l.q.Voters
 }
@@ -258,6 +253,8 @@ func (r *recovery) check(best *leftover) error {
 		}
 	}
 	switch {
+	case slices.Equal(voters, []protocol.NodeID{best.q.Meta.NodeID}):
+		return fmt.Errorf("%s is the only voter already: start its node", best)
 	case len(voters) > 1 && whole > len(voters)/2:
 		return fmt.Errorf("%d of the voters %s are here, a majority: nothing is lost, start their nodes. "+
 			"Where they can not be started, name only the directories of those that you give up last", whole, join(voters))
@@ -323,133 +320,6 @@ func (r *recovery) epoch() protocol.ControllerEpoch {
 		newest = max(newest, n.q.NewestEpoch())
 	}
 	return newest + epochsSkipped
-}
-
-// makeLone changes the directory, and returns what it has put aside.
-func (l *leftover) makeLone(epoch protocol.ControllerEpoch, listener *record.VoterEndpoint) (saved []string, err error) {
-	aside := backup{dir: l.q.Dir, suffix: ".before-recover-" + time.Now().UTC().Format("20060102T150405Z")}
-	var voters []record.Control
-	if l.q.Dynamic {
-		voters = []record.Control{&record.Voters{Voters: []record.Voter{*l.self(listener)}}}
-	}
-	if l.q.Store == nil {
-		err = l.takeOver(&aside, epoch, voters)
-		return aside.saved, err
-	}
-	if err := aside.copy("raft.db"); err != nil {
-		return aside.saved, err
-	}
-	snapshots, err := snapshot.OpenStore(vfs.OS(), l.q.Dir, zerolog.Nop())
-	if err != nil {
-		return aside.saved, err
-	}
-	lone := raftlog.Lone{
-		Dir: l.q.Dir, NodeID: l.q.Meta.NodeID, DirectoryID: l.q.Meta.DirectoryID, ClusterID: l.q.Meta.ClusterID,
-		Snapshots: snapshots, Epoch: epoch,
-	}
-	if voters != nil {
-		lone.Voters = func(epoch protocol.ControllerEpoch) []byte {
-			return record.EncodeControlBatch(voters, 0, epoch, time.Now().UnixMilli())
-		}
-	}
-	return aside.saved, raftlog.MakeLone(lone)
-}
-
-// takeOver has the node begin a Raft store on what its metadata log holds, as on a
-// directory of Apache Kafka's: it has none, or none that is of use.
-func (l *leftover) takeOver(aside *backup, epoch protocol.ControllerEpoch, voters []record.Control) error {
-	names, err := os.ReadDir(l.q.Dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range names {
-		if n := e.Name(); n == "raft.db" || n == "raft.mark" || strings.HasSuffix(n, ".raft-snapshot") {
-			if err := aside.move(n); err != nil {
-				return err
-			}
-		}
-	}
-	if voters != nil {
-		if err := l.appendVoters(aside, voters); err != nil {
-			return err
-		}
-	}
-	// The first term of the new store is not below the epoch that this file tells.
-	if err := aside.copy("quorum-state"); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	var ids []protocol.NodeID
-	if !l.q.Dynamic {
-		ids = []protocol.NodeID{l.q.Meta.NodeID}
-	}
-	return raftlog.WriteObserverState(l.q.Dir, protocol.NoNode, epoch, ids)
-}
-
-// appendVoters appends control records to the metadata log's last segment.
-func (l *leftover) appendVoters(aside *backup, voters []record.Control) error {
-	segments, err := filepath.Glob(filepath.Join(l.q.Dir, "*.log"))
-	if err != nil || len(segments) == 0 {
-		return errors.Join(err, fmt.Errorf("%s has no segment", l.q.Dir))
-	}
-	name := filepath.Base(segments[len(segments)-1]) // sorted, which is by offset
-	if err := aside.copy(name); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(filepath.Join(l.q.Dir, name), os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	// The end of the last whole batch: a node that was killed may have left a part.
-	s := record.NewScanner(bufio.NewReader(f))
-	for err == nil {
-		_, err = s.Next()
-	}
-	if err != io.EOF && !errors.Is(err, batch.ErrIncomplete) {
-		return fmt.Errorf("%s: position %d: %w", name, s.Position(), err)
-	}
-	if err := f.Truncate(s.Position()); err != nil {
-		return err
-	}
-	b := record.EncodeControlBatch(voters, l.q.EndOffset, l.q.LastEpoch, time.Now().UnixMilli())
-	if _, err := f.WriteAt(b, s.Position()); err != nil {
-		return err
-	}
-	return f.Sync()
-}
-
-// backup puts files aside, under their names and a suffix.
-type backup struct {
-	dir, suffix string
-	saved       []string
-}
-
-func (b *backup) copy(name string) (err error) {
-	from, err := os.Open(filepath.Join(b.dir, name))
-	if err != nil {
-		return err
-	}
-	defer from.Close()
-	path := filepath.Join(b.dir, name+b.suffix)
-	to, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(to, from)
-	if err := errors.Join(err, to.Sync(), to.Close()); err != nil {
-		return err
-	}
-	b.saved = append(b.saved, path)
-	return vfs.OS().SyncDir(b.dir)
-}
-
-func (b *backup) move(name string) error {
-	path := filepath.Join(b.dir, name+b.suffix)
-	if err := os.Rename(filepath.Join(b.dir, name), path); err != nil {
-		return err
-	}
-	b.saved = append(b.saved, path)
-	return vfs.OS().SyncDir(b.dir)
 }
 
 // address is where the node listens as a controller, as far as it is known.
