@@ -32,8 +32,7 @@ func TestMajorityLost(t *testing.T) {
 	}
 	w.net.Heal()
 	w.goesOn()
-	w.mostElections(before, 1)
-	w.whole()
+	w.whole(before, 1)
 }
 
 // The active controller, which leads a partition too, is alone. It acknowledges
@@ -72,8 +71,7 @@ func TestMinorityIsolated(t *testing.T) {
 		t.Errorf("t has %q", got)
 	}
 	w.load.topics = append(w.load.topics, "t")
-	w.mostElections(before, 1)
-	w.whole()
+	w.whole(before, 1)
 }
 
 // The active controller hears nobody, and is heard.
@@ -87,9 +85,7 @@ func TestDeafController(t *testing.T) {
 	w.AwaitISR(loaded, others(deaf)...)
 	w.goesOn()
 	pause(t.Context(), session)
-	w.mostElections(before, 1)
-	w.whole()
-	w.mostElections(before, 1)
+	w.whole(before, 1)
 }
 
 // The active controller is heard by nobody, and hears.
@@ -103,9 +99,7 @@ func TestMuteController(t *testing.T) {
 	w.AwaitISR(loaded, others(mute)...)
 	w.goesOn()
 	pause(t.Context(), session)
-	w.mostElections(before, 1)
-	w.whole()
-	w.mostElections(before, 1)
+	w.whole(before, 1)
 }
 
 // One link is cut, that of the active controller and another node, which a third
@@ -119,9 +113,7 @@ func TestLinkOfController(t *testing.T) {
 	w.AwaitISR(loaded, others(missing)...)
 	w.goesOn()
 	pause(t.Context(), session)
-	w.mostElections(before, 0)
-	w.whole()
-	w.mostElections(before, 0)
+	w.whole(before, 0)
 }
 
 // One link is cut between two nodes that both reach the controller: whoever
@@ -136,8 +128,7 @@ func TestLinkOfFollowers(t *testing.T) {
 	w.Produce("t", "over the other link")
 	w.load.topics = append(w.load.topics, "t")
 	w.goesOn()
-	w.mostElections(before, 0)
-	w.whole()
+	w.whole(before, 0)
 }
 
 // A broker's heartbeats do not reach the active controller, and all else does:
@@ -153,8 +144,7 @@ func TestHeartbeatsLost(t *testing.T) {
 	w.mostElections(before, 0)
 	w.net.Heal()
 	w.AwaitISR(loaded, 1, 2, 3)
-	w.whole()
-	w.mostElections(before, 0)
+	w.whole(before, 0)
 }
 
 // The active controller stands still, another is elected; what was sent to the
@@ -184,8 +174,7 @@ func TestControllerStopped(t *testing.T) {
 		w.load.topics = append(w.load.topics, "late") // the new one created it, and so it must be there
 	}
 	w.load.topics = append(w.load.topics, "t")
-	w.whole()
-	w.mostElections(before, 1)
+	w.whole(before, 1)
 }
 
 // A firewall refuses what comes to the active controller's port. Nobody may take
@@ -199,8 +188,7 @@ func TestControllerPortRejected(t *testing.T) {
 	w.mostElections(before, 0)
 	w.net.Heal()
 	w.goesOn()
-	w.whole()
-	w.mostElections(before, 0)
+	w.whole(before, 0)
 }
 
 // A firewall refuses all that comes to the active controller's host: it looks
@@ -213,14 +201,13 @@ func TestControllerHostRejected(t *testing.T) {
 	w.AwaitISR(loaded, others(controller)...)
 	w.goesOn()
 	pause(t.Context(), 2*session)
-	w.mostElections(before, 1)
-	w.whole()
-	w.mostElections(before, 1)
+	w.whole(before, 1)
 }
 
 // All nodes die in one moment, under load.
 func TestAllKilledAtOnce(t *testing.T) {
 	w := start(t)
+	before := w.elections()
 	for range 2 {
 		w.goesOn()
 		for _, n := range w.Nodes {
@@ -232,5 +219,5 @@ func TestAllKilledAtOnce(t *testing.T) {
 		w.Restart()
 	}
 	w.goesOn()
-	w.whole()
+	w.whole(before, 4)
 }

@@ -53,8 +53,9 @@ func start(t *testing.T) *world {
 }
 
 // whole waits until the cluster is whole again, and then compares what is there
-// with what was acknowledged, and the nodes with each other.
-func (w *world) whole() {
+// with what was acknowledged, and the nodes with each other. No more than so many
+// elections may have come after those before.
+func (w *world) whole(before []int, most int) {
 	w.T.Helper()
 	began := time.Now()
 	w.net.Heal()
@@ -74,7 +75,7 @@ func (w *world) whole() {
 	}
 	w.T.Logf("%d records and %d topics acknowledged", len(got), len(w.load.topics))
 	w.sameMetadata()
-	w.elections()
+	w.mostElections(before, most)
 	w.SameLogs(append([]string{loaded}, w.load.topics...)...)
 }
 
