@@ -2,4 +2,7 @@
 
 package sim
 
-const defaultSeeds = 200
+const (
+	defaultSeeds = 200
+	shuffled     = false
+)

@@ -2,4 +2,8 @@
 
 package sim
 
-const defaultSeeds = 20
+// The race detector costs ten times as much, and has the runtime shuffle who runs.
+const (
+	defaultSeeds = 20
+	shuffled     = true
+)
