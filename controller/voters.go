@@ -121,9 +121,12 @@ func (c *Controller) AddVoter(ctx context.Context, added record.Voter, by string
 	defer v.Members.Uninvite(guest)
 	if !awaitMembers(ctx, func() (bool, <-chan struct{}) {
 		m, changed := v.Members.Member(guest)
-		return m.Member && m.CaughtUp, changed
+		return m.Member && m.CaughtUp || !c.leads(), changed
 	}) {
 		return lagging
+	}
+	if !c.leads() {
+		return protocol.ErrNotController
 	}
 	low, high, err := v.Supports(ctx, guest.Endpoint)
 	switch {
@@ -148,6 +151,9 @@ func (c *Controller) AddVoter(ctx context.Context, added record.Voter, by string
 	})
 	return nil
 }
+
+// leads tells whether this controller is in office.
+func (c *Controller) leads() bool { return c.log.Status().Leadership.Leading }
 
 // followTimeout is how long a controller that is to become a voter may take to be
 // seen following: after an election the leader has to hear of everybody anew.
@@ -206,8 +212,11 @@ func (c *Controller) awaitMajority(ctx context.Context, voters *record.Voters, g
 				live++
 			}
 		}
-		return live > len(voters.Voters)/2, nil
+		return live > len(voters.Voters)/2 || !c.leads(), nil
 	}) {
+		if !c.leads() {
+			return protocol.ErrNotController
+		}
 		return nil
 	}
 	return protocol.Errorf(protocol.ErrInvalidRequest, "Without %s only %d of %d voters answer, which is no majority: remove those first that are dead",

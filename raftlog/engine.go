@@ -183,8 +183,11 @@ func (e *Engine) Accept(conn net.Conn) {
 func (e *Engine) Leadership() (Leadership, <-chan struct{}) { return e.office.current() }
 
 // Told takes what a node that is no member, and follows the log as observers do, has
-// learned of the leader; NoNode where it knows none.
+// learned of the leader; NoNode where it knows none. Of itself it knows better.
 func (e *Engine) Told(leader protocol.NodeID, epoch protocol.ControllerEpoch) {
+	if leader == e.cfg.NodeID {
+		leader = protocol.NoNode
+	}
 	e.office.tell(leader, epoch)
 }
 

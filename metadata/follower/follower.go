@@ -162,6 +162,9 @@ func tryAgain(format string, args ...any) error { return errTryAgain{fmt.Errorf(
 
 func (e errTryAgain) Unwrap() error { return e.error }
 
+// errNews is a round that has told of a leader who is to be asked next.
+var errNews error = errTryAgain{errors.New("another leader is to be asked")}
+
 // Run follows until ctx ends.
 func (f *Follower) Run(ctx context.Context) error {
 	defer f.disconnect()
@@ -181,6 +184,8 @@ func (f *Follower) Run(ctx context.Context) error {
 		case err == nil:
 			pause, f.failing = firstPause, false
 			continue
+		case errors.Is(err, errNews):
+			continue // no success yet: they may all name one that leads no more
 		case !errors.As(err, &again):
 			return err
 		}
@@ -238,8 +243,11 @@ func (f *Follower) round(ctx context.Context) error {
 		endpoints[protocol.NodeID(b.NodeID)] = hostPort(b.Host, b.Port)
 	}
 	follow, err := f.hear(protocol.Error(p.ErrorCode), p.CurrentLeader.LeaderID, p.CurrentLeader.LeaderEpoch, endpoints)
-	if err != nil || !follow {
+	if err != nil {
 		return err
+	}
+	if !follow {
+		return errNews
 	}
 	return f.take(ctx, asked, p)
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -362,4 +363,41 @@ func TestOwnSnapshot(t *testing.T) {
 	if leo, epoch := w.replica.End(); leo != 3 || epoch != 5 {
 		t.Errorf("the log ends at %d of epoch %d", leo, epoch)
 	}
+}
+
+// rumour is a controller that does not lead, and names one that leads no more.
+type rumour struct {
+	w     *world
+	asked *int
+	self  bool // it is the one that is named
+}
+
+func (r *rumour) Close() error { return nil }
+
+func (r *rumour) Request(context.Context, kmsg.Request) (kmsg.Response, error) {
+	*r.asked++
+	if r.self {
+		return r.w.refused(protocol.ErrNotLeaderForPartition, -1, 5, ""), nil
+	}
+	return r.w.refused(protocol.ErrNotLeaderForPartition, 1, 5, ""), nil
+}
+
+// While nobody leads, the others may name who led last, to each other and again and
+// again: they are asked at a pace all the same.
+func TestRumours(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var asked int
+		w.cfg.Dial = func(_ context.Context, addr string) (Conn, error) {
+			return &rumour{w: w, asked: &asked, self: addr == "c1:9093"}, nil
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if err := w.Run(ctx); err != nil {
+			t.Error(err)
+		}
+		if asked < 10 || asked > 100 {
+			t.Errorf("asked %d times in 10 seconds", asked)
+		}
+	})
 }
