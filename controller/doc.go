@@ -16,7 +16,9 @@
 // are proposed together, at most 10,000 or 1 MiB in a batch. Answers leave after
 // the commit, also those that only say "exists already": what they saw may not
 // have been committed (invariant 9). What must be atomic and is larger than a
-// batch goes between Begin- and EndTransaction records.
+// batch goes between Begin- and EndTransaction records. What is about all
+// partitions of a broker need not be, and comes in pieces, a round each
+// (decision.more); the next office finishes what this one has begun.
 //
 // Office begins when the log reports leadership, which is after the first entry
 // of the epoch has been replayed here, so the committed image is complete; every

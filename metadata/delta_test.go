@@ -370,3 +370,35 @@ func describeDelta(d *Delta) string {
 	fmt.Fprintln(&out, d.FeaturesChanged(), d.Apply(9, 1, 1).Digest())
 	return out.String()
 }
+
+// A change costs a path of each table, not the tables: fifty times the partitions
+// are a level more at most.
+func TestChangesDoNotGrow(t *testing.T) {
+	cost := func(topics int) float64 {
+		var recs []record.Record
+		id := func(i int) protocol.UUID {
+			return protocol.UUID{1, byte(i * 163 >> 8), byte(i * 163), byte(i >> 8), byte(i)}
+		}
+		for i := range topics {
+			recs = append(recs, &record.Topic{Name: fmt.Sprint("topic-", i), TopicID: id(i)})
+			for p := range int32(10) {
+				recs = append(recs, partition(id(i), p, 1, 2, 3))
+			}
+		}
+		img := replayAll(t, Empty(), recs...)
+		n := 0
+		return testing.AllocsPerRun(200, func() {
+			n++
+			at := id(n * 7 % topics)
+			change := record.NewPartitionChange(at, int32(n%10))
+			change.ISR = []protocol.NodeID{1}
+			replayAll(t, img, change, &record.Topic{Name: "new", TopicID: uuid(3)}, partition(uuid(3), 0, 1, 2, 3),
+				&record.Config{ResourceType: ResourceTopic, ResourceName: "new", Name: "k", Value: new(string)},
+				&record.RemoveTopic{TopicID: at})
+		})
+	}
+	small, large := cost(100), cost(5000)
+	if large > 1.5*small {
+		t.Errorf("changes take %.0f allocations with 1,000 partitions and %.0f with 50,000", small, large)
+	}
+}

@@ -298,3 +298,16 @@ func TestManyPartitions(t *testing.T) {
 	w.awaitAll(want, 1, 2, 3)
 	w.report("started, all led and in sync", w.Nodes...)
 }
+
+// contextUntil is a context that ends with stop.
+func contextUntil(stop <-chan struct{}) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		select {
+		case <-stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
