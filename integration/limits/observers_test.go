@@ -75,8 +75,10 @@ func observe(addr string, id int32, stop <-chan struct{}, fetches, bytes *atomic
 // One controller and 1, 10 and 50 observers of its log, idle and while topics are
 // created: what it spends on each fetch must not grow with their number.
 func TestObservers(t *testing.T) {
-	q := &quorum{conns: map[line]*client.Conn{}, world: &world{t: t,
-		Cluster: harness.StartSplit(t, []harness.Kind{harness.Klamm}, nil)}}
+	q := &quorum{conns: map[line]*client.Conn{}, world: &world{
+		t:       t,
+		Cluster: harness.StartSplit(t, []harness.Kind{harness.Klamm}, nil),
+	}}
 	q.register(1)
 	n := q.Controllers[0]
 	topics := 0
