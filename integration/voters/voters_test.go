@@ -61,7 +61,7 @@ func TestGrowAndShrink(t *testing.T) {
 	w.await("another controller", func() bool { return w.quorum(others...).Leader != q.Leader })
 }
 
-// The active controller removes itself: another leads in the next epoch.
+// The active controller removes itself: another leads, in a later epoch.
 func TestRemoveTheActive(t *testing.T) {
 	t.Parallel()
 	w := start(t, 3, 0)
@@ -72,7 +72,7 @@ func TestRemoveTheActive(t *testing.T) {
 	left := slices.DeleteFunc(slices.Clone(all), func(id int) bool { return id == before.Leader })
 	q := w.awaitVoters(left, left...)
 	t.Logf("controller %d leads in epoch %d after %v", q.Leader, q.Epoch, time.Since(began).Round(time.Millisecond))
-	if q.Leader == before.Leader || q.Epoch != before.Epoch+1 {
+	if q.Leader == before.Leader || q.Epoch <= before.Epoch {
 		t.Errorf("controller %d leads in epoch %d, after %d in epoch %d", q.Leader, q.Epoch, before.Leader, before.Epoch)
 	}
 	observes := func() bool { return slices.Contains(ids(w.quorum(left...).Observers), before.Leader) }

@@ -110,12 +110,13 @@ func (w *world) tool(name string, args ...string) string {
 	return string(out)
 }
 
+// awaitVoters waits until these vote, and one of them leads.
 func (w *world) awaitVoters(want []int, at ...int) quorum {
 	w.t.Helper()
 	var q quorum
 	w.await(fmt.Sprintf("voters %v", want), func() bool {
 		q = w.quorum(at...)
-		return slices.Equal(ids(q.Voters), want)
+		return slices.Equal(ids(q.Voters), want) && slices.Contains(want, q.Leader)
 	})
 	return q
 }
