@@ -116,10 +116,11 @@ func created(w *World, topic string, resp *kmsg.CreateTopicsResponse) {
 // know it yet.
 func (w *World) Partitions(topic string) []kmsg.MetadataResponseTopicPartition {
 	w.T.Helper()
-	return partitionsOf(Ask[*kmsg.MetadataResponse](w, metadataRequest(topic)))
+	return partitionsOf(Ask[*kmsg.MetadataResponse](w, MetadataRequest(topic)))
 }
 
-func metadataRequest(topic string) *kmsg.MetadataRequest {
+// MetadataRequest asks for one topic.
+func MetadataRequest(topic string) *kmsg.MetadataRequest {
 	req := kmsg.NewPtrMetadataRequest()
 	t := kmsg.NewMetadataRequestTopic()
 	t.Topic = &topic
@@ -138,6 +139,7 @@ func partitionsOf(resp *kmsg.MetadataResponse) []kmsg.MetadataResponseTopicParti
 // are the ones in sync, and one of them leads.
 func (w *World) AwaitISR(topic string, isr ...int32) {
 	w.T.Helper()
+	isr = slices.Sorted(slices.Values(isr))
 	var last string
 	defer func() {
 		if w.T.Failed() {
@@ -146,7 +148,7 @@ func (w *World) AwaitISR(topic string, isr ...int32) {
 	}()
 	w.Await(fmt.Sprintf("in-sync sets of %s to be %v", topic, isr), func() bool {
 		for _, id := range isr {
-			resp, err := w.Client.Broker(int(id)).Request(Within(w.T), metadataRequest(topic))
+			resp, err := w.Client.Broker(int(id)).Request(Within(w.T), MetadataRequest(topic))
 			if err != nil {
 				last = err.Error()
 				return false

@@ -44,8 +44,9 @@ func start(t *testing.T) *world {
 	)
 	w := &world{net: network}
 	// A leader that is cut off takes a record and waits for the others as long as
-	// the client lets it.
-	w.World = harness.NewWorld(t, cluster, kgo.ProduceRequestTimeout(time.Second), kgo.RequestTimeoutOverhead(time.Second), kgo.MetadataMinAge(100*time.Millisecond))
+	// the client lets it. Values are found in the bytes of an answer.
+	w.World = harness.NewWorld(t, cluster, kgo.ProduceRequestTimeout(time.Second), kgo.RequestTimeoutOverhead(time.Second),
+		kgo.MetadataMinAge(100*time.Millisecond), kgo.ProducerBatchCompression(kgo.NoCompression()))
 	w.Create(loaded, loadedPartitions)
 	w.AwaitISR(loaded, 1, 2, 3)
 	w.load = w.startLoad()
@@ -162,7 +163,7 @@ func (w *world) place(topic string, replicas ...int32) {
 	if code := codeOf(harness.Ask[*kmsg.CreateTopicsResponse](w.World, req)); code != protocol.None {
 		w.T.Fatalf("create %s: %v", topic, code)
 	}
-	w.AwaitISR(topic, slices.Sorted(slices.Values(replicas))...)
+	w.AwaitISR(topic, replicas...)
 }
 
 func creation(topic string) *kmsg.CreateTopicsRequest {

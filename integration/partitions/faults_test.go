@@ -1,0 +1,176 @@
+//go:build integration
+
+package partitions
+
+import (
+	"bytes"
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm/klamm/integration/harness"
+	"github.com/klamm/klamm/protocol"
+)
+
+// Public bugs of others that show only where a node is cut off: see package faults.
+
+// Elsewhere a follower never finished truncating after several elections without
+// a record between them: it kept entries of epochs that its leader did not have.
+// It rejoins the in-sync set.
+func TestB039ElectionsWithoutWrites(t *testing.T) {
+	w := start(t)
+	before := w.elections()
+	pair := others(w.Controller())
+	w.place("t", pair...)
+	w.Produce("t", "before")
+	lead := func(ids ...int32) {
+		w.reorder("t", ids...)
+		w.elect("t", ids[0])
+	}
+	lead(pair[1], pair[0])
+	lead(pair[0], pair[1])
+	lead(pair[1], pair[0])
+	w.net.Isolate(pair[1])
+	w.AwaitISR("t", pair[0])
+	w.net.Heal()
+	w.AwaitISR("t", pair...)
+	lead(pair[0], pair[1])
+	lead(pair[1], pair[0])
+	w.Produce("t", "after")
+	w.AwaitISR("t", pair...)
+	w.MustHave("t", []string{"before", "after"})
+	w.whole(before, 0)
+}
+
+// Elsewhere a deposed leader took over the new one's high watermark before it had
+// cut off what only itself had, and showed it to consumers.
+func TestB041DeposedLeader(t *testing.T) {
+	w := start(t)
+	before := w.elections()
+	controller := w.Controller()
+	rest := others(controller)
+	old := rest[0]
+	w.place("t", old, rest[1], controller)
+	w.Produce("t", "before")
+	careless := w.only(old, kgo.RequiredAcks(kgo.LeaderAck()))
+	w.net.Isolate(old)
+	if err := careless.ProduceSync(harness.Within(t), &kgo.Record{Topic: "t", Value: []byte("of the old leader")}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	shown := w.readAt(old, "t")
+	w.AwaitISR("t", rest[1], controller)
+	w.Produce("t", "of the new leader", "and more")
+	w.net.Heal()
+	w.AwaitISR("t", 1, 2, 3)
+	w.elect("t", old)
+	w.Await("the new leader's record at the old one", func() bool { return bytes.Contains(shown(), []byte("of the new leader")) })
+	if bytes.Contains(shown(), []byte("of the old leader")) {
+		t.Error("a consumer was shown a record that is not there any more")
+	}
+	w.load.topics = append(w.load.topics, "t")
+	w.whole(before, 0)
+}
+
+// Elsewhere a controller that was stale itself said that a leader's epoch was
+// fenced, and the leader gave up. It says that it is not the controller.
+func TestB054DeposedController(t *testing.T) {
+	w := start(t)
+	old := w.Controller()
+	before := w.elections()
+	rest := others(old)
+	w.place("t", rest[0], rest[1], old)
+	metadata := harness.Ask[*kmsg.MetadataResponse](w.World, harness.MetadataRequest("t"))
+	w.net.Isolate(old)
+	w.AwaitISR("t", rest...)
+
+	partition := kmsg.NewAlterPartitionRequestTopicPartition()
+	partition.LeaderEpoch = metadata.Topics[0].Partitions[0].LeaderEpoch + 1
+	partition.NewISR = rest
+	topic := kmsg.NewAlterPartitionRequestTopic()
+	topic.TopicID, topic.Partitions = metadata.Topics[0].TopicID, append(topic.Partitions, partition)
+	req := kmsg.NewPtrAlterPartitionRequest()
+	req.BrokerID, req.Topics = rest[0], append(req.Topics, topic)
+	asking := w.NewClient(kgo.SeedBrokers(w.Node(old).Controller))
+	resp, err := asking.SeedBrokers()[0].Request(harness.Within(t), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code := protocol.Error(resp.(*kmsg.AlterPartitionResponse).ErrorCode); code != protocol.ErrNotController {
+		t.Errorf("the deposed controller answers %v", code)
+	}
+	w.whole(before, 1)
+}
+
+// reorder makes the replicas of a topic's partition the same ones in another order.
+func (w *world) reorder(topic string, replicas ...int32) {
+	w.T.Helper()
+	p := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
+	p.Replicas = replicas
+	t := kmsg.NewAlterPartitionAssignmentsRequestTopic()
+	t.Topic, t.Partitions = topic, append(t.Partitions, p)
+	req := kmsg.NewPtrAlterPartitionAssignmentsRequest()
+	req.TimeoutMillis, req.Topics = 10_000, append(req.Topics, t)
+	resp := harness.Ask[*kmsg.AlterPartitionAssignmentsResponse](w.World, req)
+	if code := protocol.Error(resp.ErrorCode); code != protocol.None {
+		w.T.Fatalf("replicas %v of %s: %v", replicas, topic, code)
+	}
+	if code := protocol.Error(resp.Topics[0].Partitions[0].ErrorCode); code != protocol.None {
+		w.T.Fatalf("replicas %v of %s: %v", replicas, topic, code)
+	}
+}
+
+// elect has the preferred leader of a topic's partition lead.
+func (w *world) elect(topic string, want int32) {
+	w.T.Helper()
+	t := kmsg.NewElectLeadersRequestTopic()
+	t.Topic, t.Partitions = topic, []int32{0}
+	req := kmsg.NewPtrElectLeadersRequest()
+	req.TimeoutMillis, req.Topics = 10_000, append(req.Topics, t)
+	w.Await("the preferred leader", func() bool {
+		harness.Ask[*kmsg.ElectLeadersResponse](w.World, req)
+		return w.Leader(topic) == want
+	})
+}
+
+// readAt consumes a partition from its start at one node, again and again. What it
+// returns gives all that came so far.
+func (w *world) readAt(id int32, topic string) (shown func() []byte) {
+	w.T.Helper()
+	p := kmsg.NewFetchRequestTopicPartition()
+	p.PartitionMaxBytes = 1 << 20
+	t := kmsg.NewFetchRequestTopic()
+	t.TopicID = harness.Ask[*kmsg.MetadataResponse](w.World, harness.MetadataRequest(topic)).Topics[0].TopicID
+	t.Partitions = append(t.Partitions, p)
+	req := kmsg.NewPtrFetchRequest()
+	req.MaxBytes, req.Topics = 1<<20, append(req.Topics, t)
+	ctx, cancel := context.WithCancel(context.Background())
+	var mu sync.Mutex
+	var all []byte
+	var reading sync.WaitGroup
+	client := w.only(id)
+	reading.Go(func() {
+		for ctx.Err() == nil {
+			if resp, err := client.Broker(int(id)).Request(ctx, req); err == nil {
+				for _, t := range resp.(*kmsg.FetchResponse).Topics {
+					mu.Lock()
+					all = append(all, t.Partitions[0].RecordBatches...)
+					mu.Unlock()
+				}
+			}
+			pause(ctx, 10*time.Millisecond)
+		}
+	})
+	w.T.Cleanup(func() {
+		cancel()
+		reading.Wait()
+	})
+	return func() []byte {
+		mu.Lock()
+		defer mu.Unlock()
+		return bytes.Clone(all)
+	}
+}
