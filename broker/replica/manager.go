@@ -63,6 +63,9 @@ type Config struct {
 	Puller Puller
 	// ISR is what the in-sync sets go by.
 	ISR ISRConfig
+	// Directory is where a partition's log lies; ok is false where there is none.
+	// Nil: the controller is told of no directories.
+	Directory func(tp protocol.TopicPartition) (dir protocol.UUID, ok bool)
 }
 
 // partitionKey names a partition for its whole life: a topic that is created
@@ -79,6 +82,8 @@ type Manager struct {
 	proposer *proposer
 	image    atomic.Pointer[metadata.Image] // the newest that Apply was given
 	arrivals arrivals
+	// assignments is what the controller has to know of directories.
+	assignments assignments
 
 	// mu guards partitions. Lock order: Manager.mu → Partition.mu → storage.Log.mu.
 	mu         sync.RWMutex
@@ -97,6 +102,7 @@ func NewManager(cfg Config, log zerolog.Logger) *Manager {
 	}
 	log = log.With().Str("component", "replica").Logger()
 	m := &Manager{cfg: cfg, log: log, proposer: newProposer(cfg.ISR, log), partitions: make(map[partitionKey]*Partition)}
+	m.assignments = assignments{wake: make(chan struct{}, 1), wanted: make(map[partitionKey]protocol.UUID)}
 	m.image.Store(metadata.Empty())
 	return m
 }
@@ -157,6 +163,7 @@ func (m *Manager) Apply(delta *metadata.Delta, img *metadata.Image) {
 	m.each(plan.changed, m.change)
 	m.arrivals.ring(led)
 	m.pull(plan)
+	m.compareDirectories(plan, img)
 	if n := len(plan.deleted) + len(plan.changed); n > 0 {
 		m.log.Info().Int("leading", plan.count(actionLead)).Int("following", plan.count(actionFollow)).
 			Int("deleted", len(plan.deleted)).Int64("offset", img.Offset()).Msg("partitions follow the metadata")

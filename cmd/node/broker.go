@@ -104,6 +104,8 @@ func (h *brokerHalf) build(below *stage, meta *metadata) error {
 	h.groups = h.newGroups()
 	background = append(background, h.autoCreate.Run, h.groups.Run, func(ctx context.Context) error {
 		return h.replicas.Run(ctx)
+	}, func(ctx context.Context) error {
+		return h.replicas.RunAssignments(ctx)
 	})
 	b := broker.Config{
 		NodeID:              cfg.Node.ID,
@@ -185,7 +187,7 @@ func (h *brokerHalf) load(ctx context.Context, img *cluster.Image) error {
 	h.puller = h.newPuller()
 	h.replicas = replica.NewManager(replica.Config{
 		Node: h.n.cfg.Node.ID, Store: replica.NewStore(store), TopicConfig: h.configs.topic,
-		Puller: h.puller, ISR: h.inSync(),
+		Puller: h.puller, ISR: h.inSync(), Directory: h.directory,
 	}, h.n.log)
 	return nil
 }

@@ -91,7 +91,7 @@ func TestRecover(t *testing.T) {
 	// The survivor died too, so the last in sync were on the lost disks, as far as
 	// metadata tell: what there is is taken.
 	w.await("the survivor leads every partition", func() bool {
-		w.electUnclean()
+		w.elect(1)
 		return !slices.ContainsFunc(w.topic("orders").Partitions, func(p kmsg.MetadataResponseTopicPartition) bool { return p.Leader != w.id(survivor) })
 	})
 	w.consume("orders", 100)
@@ -112,6 +112,11 @@ func TestRecover(t *testing.T) {
 	status := w.klamm("quorum", "status", "--bootstrap-server", survivor.Address)
 	says(t, status, fmt.Sprintf("leader    %d ", w.id(survivor)), fmt.Sprintf("voter     %d ", w.id(both)), fmt.Sprintf("observer  %d ", w.id(broker)))
 	w.awaitInSync("orders", 3)
+	// They lead again what they are preferred for: the controller knows their disks.
+	w.await("every partition under its preferred leader", func() bool {
+		w.elect(0)
+		return !slices.ContainsFunc(w.topic("orders").Partitions, func(p kmsg.MetadataResponseTopicPartition) bool { return p.Leader != p.Replicas[0] })
+	})
 	w.produce("orders", 10)
 	w.consume("orders", 110)
 	w.sameDigests()
@@ -144,11 +149,11 @@ func (w *world) createInVain(n *harness.Node, name string) {
 
 func (w *world) id(n *harness.Node) int32 { return int32(slices.Index(w.Nodes, n) + 1) }
 
-// electUnclean asks for leaders out of what there is.
-func (w *world) electUnclean() {
+// elect asks for leaders: 0 the preferred ones, 1 out of what there is.
+func (w *world) elect(kind int8) {
 	w.t.Helper()
 	req := kmsg.NewPtrElectLeadersRequest()
-	req.ElectionType, req.TimeoutMillis = 1, int32(patience/time.Millisecond)
+	req.ElectionType, req.TimeoutMillis = kind, int32(patience/time.Millisecond)
 	ask[*kmsg.ElectLeadersResponse](w, req)
 }
 
