@@ -24,6 +24,9 @@ type Broker struct {
 	producerIDs *ProducerIDs
 	heart       atomic.Pointer[heart] // nil before the registration
 
+	mu         sync.Mutex // a leaf
+	failedDirs []protocol.UUID
+
 	state   atomic.Int32
 	epoch   atomic.Int64
 	serving chan struct{} // closed at Running
@@ -65,6 +68,15 @@ func (b *Broker) Applied() *Applied { return b.applied }
 
 // Image is the image that the replicas have acted on.
 func (b *Broker) Image() *metadata.Image { return b.applied.Image() }
+
+// DirFailed reports a log directory as out of service: the controller takes the
+// replicas in it out of office. The broker must have been registered.
+func (b *Broker) DirFailed(dir protocol.UUID) {
+	b.mu.Lock()
+	b.failedDirs = append(b.failedDirs, dir)
+	b.mu.Unlock()
+	b.heart.Load().lost(dir)
+}
 
 func (b *Broker) setState(s State) {
 	b.state.Store(int32(s))
@@ -145,6 +157,9 @@ func (b *Broker) start(ctx, background context.Context, h *heart, group *sync.Wa
 		}
 	}
 	group.Go(func() { b.producerIDs.run(background) })
+	if !img.Level().HasDirectories() {
+		group.Go(func() { b.registerDirs(background) })
+	}
 	for _, run := range b.cfg.Background {
 		group.Go(func() {
 			if err := run(background); err != nil && background.Err() == nil {

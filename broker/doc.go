@@ -20,7 +20,7 @@
 // Goroutines: Run owns the heartbeats, the producer ids, topic auto-creation and
 // whatever Config.Background names, and returns after all of them. Publish is
 // called by the metadata's goroutine, which waits for the replicas to act.
-// Locks: heart.mu, Applied.mu and ProducerIDs.mu are leaves.
+// Locks: Broker.mu, heart.mu, Applied.mu and ProducerIDs.mu are leaves.
 //
 // Stop is Run's context ending: the heartbeat asks for a controlled shutdown,
 // the controller moves the leaderships and answers ShouldShutDown, Run returns.

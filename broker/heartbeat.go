@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,7 +36,8 @@ type heart struct {
 	mu           sync.Mutex
 	wantUnfence  bool
 	wantShutdown bool
-	awaiting     bool // the last answer did not grant what was asked for
+	awaiting     bool       // the last answer did not grant what was asked for
+	offline      [][16]byte // log directories that have gone out of service
 	lastAnswer   time.Time
 
 	// Of the sending goroutine.
@@ -62,6 +64,14 @@ func (h *heart) unfence() {
 func (h *heart) shutdown() {
 	h.mu.Lock()
 	h.wantShutdown = true
+	h.mu.Unlock()
+	h.beatNow()
+}
+
+// lost reports a log directory as out of service, from now on with every heartbeat.
+func (h *heart) lost(dir protocol.UUID) {
+	h.mu.Lock()
+	h.offline = append(h.offline, dir)
 	h.mu.Unlock()
 	h.beatNow()
 }
@@ -113,7 +123,7 @@ func (h *heart) run(ctx context.Context) {
 // beat sends one heartbeat and returns when the next is due.
 func (h *heart) beat(ctx context.Context) time.Duration {
 	h.mu.Lock()
-	unfence, shutdown := h.wantUnfence, h.wantShutdown
+	unfence, shutdown, offline := h.wantUnfence, h.wantShutdown, slices.Clone(h.offline)
 	h.awaiting = false
 	h.mu.Unlock()
 	req := kmsg.NewPtrBrokerHeartbeatRequest()
@@ -121,6 +131,7 @@ func (h *heart) beat(ctx context.Context) time.Duration {
 	req.BrokerID, req.BrokerEpoch = int32(h.cfg.NodeID), int64(h.epoch)
 	req.CurrentMetadataOffset = h.offset()
 	req.WantFence, req.WantShutdown = !unfence, shutdown
+	req.OfflineLogDirs = offline
 	// None is cordoned, as cordoned.log.dirs has no effect here yet; null would say
 	// that it is not known.
 	req.CordonedLogDirs = [][16]byte{}

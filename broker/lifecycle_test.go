@@ -33,6 +33,7 @@ type cluster struct {
 	duplicates int            // refuse so many registrations as duplicates
 	refuse     protocol.Error // refuse all registrations
 	silent     bool           // answer nothing
+	same       bool           // registrations are of the life that is registered
 	stale      bool           // do not know the broker any more
 	lag        time.Duration  // until a record is published
 	moves      time.Duration  // what a controlled shutdown takes
@@ -123,6 +124,11 @@ func (c *cluster) register(r *kmsg.BrokerRegistrationRequest) *kmsg.BrokerRegist
 		c.duplicates--
 		return &kmsg.BrokerRegistrationResponse{ErrorCode: int16(protocol.ErrDuplicateBrokerRegistration), BrokerEpoch: -1}
 	}
+	if c.same {
+		c.event("register again")
+		b, _ := c.img.Broker(protocol.NodeID(r.BrokerID))
+		return &kmsg.BrokerRegistrationResponse{BrokerEpoch: int64(b.Epoch)}
+	}
 	epoch := c.img.Offset() + 1
 	c.event("register previous=%d", r.PreviousBrokerEpoch)
 	c.publishLater(&record.RegisterBroker{
@@ -141,6 +147,9 @@ func (c *cluster) heartbeat(r *kmsg.BrokerHeartbeatRequest) *kmsg.BrokerHeartbea
 		c.t.Errorf("heartbeat of epoch %d, registered is %+v", r.BrokerEpoch, b)
 	}
 	c.event("heartbeat offset=%d fence=%v shutdown=%v", r.CurrentMetadataOffset, r.WantFence, r.WantShutdown)
+	for _, dir := range r.OfflineLogDirs {
+		c.event("without directory %d", dir[0])
+	}
 	fenced := b.Fenced
 	if fenced && !r.WantFence {
 		c.publishLater(&record.BrokerRegistrationChange{BrokerID: b.ID, BrokerEpoch: b.Epoch, Fenced: -1})
@@ -294,6 +303,49 @@ func TestHeartbeatsWhileRunning(t *testing.T) {
 		synctest.Wait()
 		if n := strings.Count(c.printed(), "heartbeat"); n != 4 {
 			t.Errorf("%d heartbeats in 7s, want one every 2s:\n%s", n, c.printed())
+		}
+		_ = stop()
+	})
+}
+
+// A directory that fails is reported at once, and with every heartbeat from then on.
+func TestFailedDirectoryIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		cfg := c.config()
+		cfg.LogDirs = []protocol.UUID{{8}, {9}}
+		b, stop := life(t, cfg)
+		<-b.Serving()
+		b.DirFailed(protocol.UUID{8})
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if n := strings.Count(c.printed(), "without directory 8"); n != 3 {
+			t.Errorf("reported %d times in 5s, want at once and every 2s:\n%s", n, c.printed())
+		}
+		if dirs := b.registration().LogDirs; len(dirs) != 1 || dirs[0] != (protocol.UUID{9}) {
+			t.Errorf("registers directories %v", dirs)
+		}
+		_ = stop()
+	})
+}
+
+// A broker that was registered when metadata knew no directories registers once more
+// when it does.
+func TestDirectoriesAreRegisteredWhenTheyAreKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		c.publish(&record.FeatureLevel{Name: "metadata.version", Level: 16})
+		b, stop := life(t, c.config())
+		<-b.Serving()
+		time.Sleep(time.Minute)
+		c.mu.Lock()
+		c.same = true
+		c.publish(&record.FeatureLevel{Name: "metadata.version", Level: 17})
+		c.mu.Unlock()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := strings.Count(c.printed(), "register "); n != 2 {
+			t.Errorf("%d registrations, want 2:\n%s", n, c.printed())
 		}
 		_ = stop()
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/klamm/klamm/api"
+	"github.com/klamm/klamm/metadata"
 	"github.com/klamm/klamm/protocol"
 )
 
@@ -61,6 +62,25 @@ func (b *Broker) tryToRegister(ctx context.Context) (protocol.BrokerEpoch, error
 	return protocol.BrokerEpoch(r.BrokerEpoch), nil
 }
 
+// registerDirs registers once more when the metadata begins to know log
+// directories: its metadata.version is raised while the broker runs.
+func (b *Broker) registerDirs(ctx context.Context) {
+	if _, err := b.applied.Wait(ctx, func(img *metadata.Image) bool { return img.Level().HasDirectories() }); err != nil {
+		return // the broker stops
+	}
+	for ctx.Err() == nil {
+		attempt, cancel := context.WithTimeout(ctx, b.cfg.RegistrationTimeout)
+		_, err := b.tryToRegister(attempt)
+		cancel()
+		if err == nil {
+			b.log.Info().Msg("registered log directories")
+			return
+		}
+		b.log.Warn().Err(err).Msg("log directories are not registered yet")
+		sleep(ctx, maxRegistrationPause)
+	}
+}
+
 func (b *Broker) registration() *kmsg.BrokerRegistrationRequest {
 	req := kmsg.NewPtrBrokerRegistrationRequest()
 	req.Version = req.MaxVersion()
@@ -80,7 +100,9 @@ func (b *Broker) registration() *kmsg.BrokerRegistrationRequest {
 		req.Features = append(req.Features, r)
 	}
 	// Sorted, as Kafka sends them.
-	dirs := slices.Clone(b.cfg.LogDirs)
+	b.mu.Lock()
+	dirs := slices.DeleteFunc(slices.Clone(b.cfg.LogDirs), func(dir protocol.UUID) bool { return slices.Contains(b.failedDirs, dir) })
+	b.mu.Unlock()
 	slices.SortFunc(dirs, func(x, y protocol.UUID) int { return slices.Compare(x[:], y[:]) })
 	for _, dir := range dirs {
 		req.LogDirs = append(req.LogDirs, dir)

@@ -201,6 +201,9 @@ func (d *Dir) Failed() <-chan struct{} { return d.failed }
 // Close gives the directory back.
 func (d *Dir) Close() error {
 	err := d.fs.Remove(filepath.Join(d.path, lockFile))
+	if d.Err() != nil {
+		err = nil // it is out of reach
+	}
 	if closeErr := d.lock.Close(); err == nil {
 		err = closeErr
 	}

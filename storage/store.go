@@ -360,6 +360,9 @@ func (s *Store) Delete(tps ...protocol.TopicPartition) error {
 			errs = append(errs, fmt.Errorf("delete log of %s: %w", tp, protocol.ErrUnknownTopicOrPartition))
 			continue
 		}
+		if l.owner.Err() != nil {
+			continue // it is out of reach, and set aside once it is not
+		}
 		path, err := l.retire(tp, deleteDirSuffix)
 		if err != nil {
 			errs = append(errs, err)
@@ -441,7 +444,8 @@ const closeParallel = 16
 
 // Close closes all logs in order and marks their directories clean for a
 // broker of this epoch. highWatermarks are checkpointed. A directory where
-// anything fails gets no mark: its logs are checked at the next start.
+// anything fails gets no mark, nor one that is out of service: its logs are checked
+// at the next start.
 func (s *Store) Close(epoch protocol.BrokerEpoch, highWatermarks iter.Seq2[protocol.TopicPartition, int64]) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -449,9 +453,13 @@ func (s *Store) Close(epoch protocol.BrokerEpoch, highWatermarks iter.Seq2[proto
 	s.closed = true
 	logs := slices.Collect(maps.Values(s.logs))
 	s.mu.Unlock()
+	offline := map[*Dir]bool{} // since before, which was said then
+	for _, d := range s.dirs {
+		offline[d] = d.Err() != nil
+	}
 	var failed sync.Map // *Dir → error
 	_ = inParallel(closeParallel*len(s.dirs), logs, func(l *Log) error {
-		if err := l.close(true); err != nil {
+		if err := l.close(true); err != nil && !offline[l.owner] {
 			failed.Store(l.owner, err)
 		}
 		return nil
@@ -459,6 +467,9 @@ func (s *Store) Close(epoch protocol.BrokerEpoch, highWatermarks iter.Seq2[proto
 	sorted := byDir(s, highWatermarks)
 	var errs []error
 	for _, d := range s.dirs {
+		if offline[d] {
+			continue
+		}
 		if err, ok := failed.Load(d); ok {
 			errs = append(errs, err.(error))
 			continue

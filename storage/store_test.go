@@ -463,8 +463,8 @@ func TestStoreLosesOneDirectory(t *testing.T) {
 	if err != nil || l.Dir() != s.dirs[1] {
 		t.Errorf("a new log: %v", err)
 	}
-	if err := s.Close(4, nil); !errors.Is(err, protocol.ErrKafkaStorageError) {
-		t.Errorf("close: %v", err)
+	if err := s.Close(4, nil); err != nil {
+		t.Errorf("close, where the failure is no news: %v", err)
 	}
 	for path, want := range map[string]bool{"/a": false, "/b": true} {
 		if _, err := mem.Stat(path + "/" + cleanShutdownFile); (err == nil) != want {

@@ -136,6 +136,8 @@ func (l *fakeLog) AdvanceLogStart(offset int64) error {
 
 func (l *fakeLog) ActiveProducers() []storage.ActiveProducer { return nil }
 
+func (l *fakeLog) Dir() *storage.Dir { return nil }
+
 func (l *fakeLog) FlushedTo() int64 { return l.flushed }
 
 func (l *fakeLog) Flush(upTo int64) error {

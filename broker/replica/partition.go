@@ -32,6 +32,8 @@ type Log interface {
 	AdvanceLogStart(offset int64) error
 	SaveLogStart() error
 	ActiveProducers() []storage.ActiveProducer
+	// Dir is the log directory that it lies in; nil in tests.
+	Dir() *storage.Dir
 }
 
 // role is what this broker does for a partition.
@@ -159,7 +161,7 @@ func (p *Partition) become(after *metadata.Partition, act action, log Log, check
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.log == nil {
-		p.log = log
+		p.log, p.err = log, nil
 		// A checkpoint may be older than the log start, or newer than what a
 		// crash left of the log.
 		p.highWatermark = min(max(checkpointed, log.LogStartOffset()), log.LEO())
@@ -167,6 +169,10 @@ func (p *Partition) become(after *metadata.Partition, act action, log Log, check
 	wasLeader := p.role == roleLeader
 	p.leader, p.leaderEpoch, p.partitionEpoch = after.Leader, after.LeaderEpoch, after.PartitionEpoch
 	p.setReplicasLocked(after)
+	if err := dirErr(p.log); err != nil {
+		p.failLocked(err) // whatever the metadata says, until it says that it moves
+		return
+	}
 	switch act {
 	case actionLead:
 		p.epochStart = p.log.LEO()

@@ -102,7 +102,7 @@ func (h *brokerHalf) build(below *stage, meta *metadata) error {
 	h.autoCreate = brokerapi.NewAutoCreate(cfg.Topics.NumPartitions, cfg.Topics.ReplicationFactor, cfg.Broker.RequestTimeout, h.requests, h.n.asked)
 	h.internalTopics(h.autoCreate)
 	h.groups = h.newGroups()
-	background = append(background, h.autoCreate.Run, h.groups.Run, func(ctx context.Context) error {
+	background = append(background, h.autoCreate.Run, h.groups.Run, h.watchDirs, func(ctx context.Context) error {
 		return h.replicas.Run(ctx)
 	}, func(ctx context.Context) error {
 		return h.replicas.RunAssignments(ctx)

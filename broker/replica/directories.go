@@ -1,0 +1,34 @@
+package replica
+
+// dirErr is why the directory of a log is out of service, nil where it is not.
+func dirErr(log Log) error {
+	if dir := log.Dir(); dir != nil {
+		return dir.Err()
+	}
+	return nil
+}
+
+// DirFailed takes the partitions offline whose log directory is out of service.
+func (m *Manager) DirFailed() {
+	var leave []*Partition
+	for p := range m.Partitions() {
+		if p.failWithDir() {
+			leave = append(leave, p)
+		}
+	}
+	m.cfg.Puller.Update(nil, leave)
+	m.log.Error().Int("partitions", len(leave)).Msg("partitions are offline: their log directory has failed")
+}
+
+func (p *Partition) failWithDir() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.log == nil || p.role == roleGone {
+		return false
+	}
+	err := dirErr(p.log)
+	if err != nil {
+		p.failLocked(err)
+	}
+	return err != nil
+}
