@@ -1,11 +1,14 @@
 package controller
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/klamm/klamm/metadata"
 	"github.com/klamm/klamm/protocol"
@@ -244,4 +247,69 @@ func (w *pieces) untilHeld(of *operation) {
 		}
 		of.ask(w)
 	}
+}
+
+// What a request asks for is all or nothing, however much: an office that ends in the
+// midst of it has changed nothing.
+func TestLargeRequestsAreAllOrNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &pieces{world: newWorld(t, testConfig()), epochs: map[int32]protocol.BrokerEpoch{}}
+		defer w.stop()
+		for id := range int32(3) {
+			w.epochs[id+1] = w.join(id+1, byte('a'+id))
+		}
+		const partitions = 12_000
+		fill(t, w.c, crowd(partitions))
+		move := kmsg.NewPtrAlterPartitionAssignmentsRequest()
+		for topic := range w.machine.Image().Topics() {
+			asked := kmsg.NewAlterPartitionAssignmentsRequestTopic()
+			asked.Topic = topic.Name
+			for p := range topic.Partitions() {
+				part := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
+				part.Partition, part.Replicas = p.ID, protocol.Int32s([]protocol.NodeID{p.Replicas[2], p.Replicas[1], p.Replicas[0]})
+				asked.Partitions = append(asked.Partitions, part)
+			}
+			move.Topics = append(move.Topics, asked)
+		}
+		moved := func() (n int) {
+			for topic := range w.machine.Image().Topics() {
+				for p := range topic.Partitions() {
+					if p.Replicas[0] != 1+protocol.NodeID(int(p.ID+10*number(topic))%3) {
+						n++
+					}
+				}
+			}
+			return n
+		}
+		w.machine.take()
+		w.log.Hold()
+		lost := w.c.AlterPartitionReassignments(move, "", soon())
+		synctest.Wait()
+		w.log.Commit()
+		synctest.Wait()
+		w.log.Depose(3)
+		synctest.Wait()
+		if _, err := lost.Wait(t.Context()); !errors.Is(err, protocol.ErrNotController) {
+			t.Errorf("error %v, want NOT_CONTROLLER", err)
+		}
+		w.log.Forget()
+		w.log.Release()
+		w.log.Lead()
+		synctest.Wait()
+		if n := moved(); n != 0 {
+			t.Fatalf("%d partitions have moved", n)
+		}
+		if change, err := w.c.AlterPartitionReassignments(move, "", soon()).Wait(t.Context()); err != nil || change.Response.Topics[0].Partitions[0].ErrorCode != 0 {
+			t.Fatalf("%v", err)
+		}
+		if n := moved(); n != partitions {
+			t.Errorf("%d partitions have moved", n)
+		}
+	})
+}
+
+// number is that of a topic of crowd.
+func number(topic *metadata.Topic) (n int32) {
+	_, _ = fmt.Sscanf(topic.Name, "crowd-%d", &n)
+	return n
 }
