@@ -305,7 +305,8 @@ func (c *checks) done(n *node, req kmsg.Request, resp kmsg.Response) {
 }
 
 // held is what acks=all means where two replicas have to be in sync: two have it.
-// Those that are down may.
+// Those that are down may, and who lost power may have had it: a leader that is cut
+// off hears of its fetch, and late, before it hears of its end.
 func (c *checks) held(n *node, k key, offset int64) {
 	topic, ok := c.newest.TopicByID(k.topic)
 	if !ok || !safe(topic.Name) {
@@ -314,7 +315,7 @@ func (c *checks) held(n *node, k key, offset int64) {
 	have := 0
 	for _, other := range c.w.brokers() {
 		l := other.running()
-		if l == nil {
+		if l == nil || other.lostPower {
 			have++
 			continue
 		}

@@ -60,8 +60,9 @@ type node struct {
 	known protocol.ControllerEpoch // quorum-state of a node without a vote
 	lives int
 
-	mu   sync.Mutex
-	life *life // nil while it is down
+	mu        sync.Mutex
+	life      *life // nil while it is down
+	lostPower bool  // in any of its lives
 }
 
 // life is one process.
@@ -556,6 +557,7 @@ func (n *node) kill(powerCut *rand.Rand) {
 	n.w.tracef("node %d ends", n.id)
 	n.mu.Lock()
 	n.life = nil
+	n.lostPower = n.lostPower || powerCut != nil
 	n.mu.Unlock()
 	disk := n.fs
 	if powerCut != nil {
