@@ -28,13 +28,9 @@ func CreateACLs(img *metadata.Image, req *kmsg.CreateACLsRequest, env Env) ([]re
 		}
 	}
 	var records []record.Record
-	malformed := malformedPrincipal(req.Creations)
 	for _, c := range req.Creations {
 		err := errNoAuthorizer
-		switch {
-		case env.Authorizer && malformed != nil:
-			err = malformed
-		case env.Authorizer:
+		if env.Authorizer {
 			err = checkACL(c)
 		}
 		acl := record.AccessControlEntry{
@@ -56,17 +52,6 @@ func CreateACLs(img *metadata.Image, req *kmsg.CreateACLsRequest, env Env) ([]re
 	return records, resp
 }
 
-// malformedPrincipal refuses all of a request where one principal has no type.
-func malformedPrincipal(creations []kmsg.CreateACLsRequestCreation) error {
-	for _, c := range creations {
-		if !strings.Contains(c.Principal, ":") {
-			return protocol.Errorf(protocol.ErrInvalidRequest,
-				"Could not parse principal from `%s` (no colon is present separating the principal type from the principal name)", c.Principal)
-		}
-	}
-	return nil
-}
-
 func withoutID(acl record.AccessControlEntry) record.AccessControlEntry {
 	acl.ACLID = protocol.ZeroUUID
 	return acl
@@ -85,6 +70,9 @@ func checkACL(c kmsg.CreateACLsRequestCreation) error {
 		return protocol.Errorf(protocol.ErrInvalidRequest, "Invalid patternType %s", c.ResourcePatternType)
 	case c.Operation < kmsg.ACLOperationAll || c.Operation.String() == kmsg.ACLOperationUnknown.String():
 		return protocol.Errorf(protocol.ErrInvalidRequest, "Invalid operation %s", c.Operation)
+	case !strings.Contains(c.Principal, ":"):
+		return protocol.Errorf(protocol.ErrInvalidRequest,
+			"Could not parse principal from `%s` (no colon is present separating the principal type from the principal name)", c.Principal)
 	case c.PermissionType != kmsg.ACLPermissionTypeDeny && c.PermissionType != kmsg.ACLPermissionTypeAllow:
 		return protocol.Errorf(protocol.ErrInvalidRequest, "Invalid permissionType %s", c.PermissionType)
 	}

@@ -72,8 +72,8 @@ func Start(t *testing.T, settings ...string) *Node {
 	return n
 }
 
-// format writes the node's configuration, formats its directory, and has the
-// process end with the test.
+// format writes the node's configuration, in which $NODE is its own directory,
+// formats it, and has the process end with the test.
 func (n *Node) format(id int, settings []string) {
 	t := n.t
 	t.Helper()
@@ -90,8 +90,13 @@ func (n *Node) format(id int, settings []string) {
 		"node.id=" + strconv.Itoa(id),
 		"listeners=" + strings.Join(listeners, ","),
 		"controller.listener.names=CONTROLLER",
-		"log.dirs=" + n.Data(),
 	}, settings...)
+	if !slices.ContainsFunc(settings, func(s string) bool { return strings.HasPrefix(s, "log.dirs=") }) {
+		lines = append(lines, "log.dirs="+n.Data())
+	}
+	for i := range lines {
+		lines[i] = strings.ReplaceAll(lines[i], "$NODE", n.dir)
+	}
 	if err := os.WriteFile(config, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
