@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -82,6 +83,8 @@ type Controller struct {
 
 	detector *detector // nil without a Probe
 
+	fencedBy struct{ evidence, timeout atomic.Int64 }
+
 	wake chan struct{} // size 1: a queue that is not empty needs no second ring
 
 	// Run's alone: the epoch of the last stay in office, and who led before.
@@ -123,6 +126,14 @@ func (c *Controller) Publish(delta *metadata.Delta, _ *metadata.Image) {
 		c.detector.publish(delta)
 	}
 }
+
+// FencedByEvidence is how many brokers this controller has fenced because their
+// process was gone.
+func (c *Controller) FencedByEvidence() int64 { return c.fencedBy.evidence.Load() }
+
+// FencedByTimeout is how many it has fenced because they were silent for the
+// session's timeout.
+func (c *Controller) FencedByTimeout() int64 { return c.fencedBy.timeout.Load() }
 
 // Disconnected says that a connection has ended that carried heartbeats of a
 // broker.

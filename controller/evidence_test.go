@@ -127,6 +127,9 @@ func TestDeadBrokerIsFencedAtOnce(t *testing.T) {
 		if !w.fenced(2) || w.fenced(3) {
 			t.Error("a broker that is gone is not fenced, or another one is")
 		}
+		if seen, silent := w.c.FencedByEvidence(), w.c.FencedByTimeout(); seen != 1 || silent != 0 {
+			t.Errorf("%d fenced by evidence and %d by timeout, want 1 and 0", seen, silent)
+		}
 		for p := range mustTopic(t, w.machine.Image(), "t").Partitions() {
 			if p.Leader == 2 {
 				t.Errorf("partition %d is led by a fenced broker", p.ID)

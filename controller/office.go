@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -311,15 +312,18 @@ func (o *office) fence(id protocol.NodeID, leaving *decide.Leaving) decision {
 	}
 	records, more := decide.Fence(o.pending, id, decide.SessionExpired, o.c.cfg.Env, leaving)
 	o.sessions.of[id].expiring = more
-	o.c.logFence(id, records, more).Msg("fenced: session timed out")
+	o.c.fenced(&o.c.fencedBy.timeout, id, records, more).Msg("fenced: session timed out")
 	return decision{records: records, more: more}
 }
 
-// logFence begins to log what fences a broker; nil, which logs nothing, where that
-// is nothing.
-func (c *Controller) logFence(id protocol.NodeID, records []record.Record, more bool) *zerolog.Event {
+// fenced counts what fences a broker, the last piece of it, and begins to log it;
+// nil, which logs nothing, where that is nothing.
+func (c *Controller) fenced(count *atomic.Int64, id protocol.NodeID, records []record.Record, more bool) *zerolog.Event {
 	if len(records) == 0 {
 		return nil
+	}
+	if !more {
+		count.Add(1)
 	}
 	changed := 0
 	for _, rec := range records {
@@ -340,7 +344,7 @@ func (c *Controller) fenceGone(s suspicion) {
 			return decision{}, nil
 		}
 		records, more := decide.Fence(o.pending, s.broker, decide.ProcessGone, c.cfg.Env, &leaving)
-		c.logFence(s.broker, records, more).Dur("after", time.Since(s.since)).Msg("fenced: its process is gone")
+		c.fenced(&c.fencedBy.evidence, s.broker, records, more).Dur("after", time.Since(s.since)).Msg("fenced: its process is gone")
 		return decision{records: records, more: more}, nil
 	}
 	c.submit(o)

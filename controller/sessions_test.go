@@ -32,6 +32,9 @@ func TestSessionTimeout(t *testing.T) {
 		if b, _ := w.machine.Image().Broker(2); !b.Fenced {
 			t.Error("a silent broker is not fenced")
 		}
+		if seen, silent := w.c.FencedByEvidence(), w.c.FencedByTimeout(); seen != 0 || silent != 1 {
+			t.Errorf("%d fenced by evidence and %d by timeout, want 0 and 1", seen, silent)
+		}
 		// It was only slow: its next heartbeat brings it back.
 		resp, err := w.c.Heartbeat(beat(2, two, w.machine.Image().Offset()), soon()).Wait(t.Context())
 		if err != nil || resp.IsFenced {

@@ -56,6 +56,17 @@ func partition(topic protocol.UUID, id int32, replicas ...protocol.NodeID) *reco
 	}
 }
 
+func TestCount(t *testing.T) {
+	headless, moved := partition(uuid(1), 1, 2, 1), partition(uuid(2), 0, 1, 2)
+	headless.Leader, headless.ISR, moved.Leader = protocol.NoNode, nil, 2
+	img := replayAll(t, Empty(), &record.Topic{Name: "a", TopicID: uuid(1)}, partition(uuid(1), 0, 1, 2), headless,
+		&record.Topic{Name: "b", TopicID: uuid(2)}, moved,
+		&record.RegisterBroker{BrokerID: 1}, &record.RegisterBroker{BrokerID: 2, Fenced: true}, &record.RegisterBroker{BrokerID: 3})
+	if got, want := img.Count(), (Counts{Active: 2, Fenced: 1, Topics: 2, Partitions: 3, Offline: 1, Imbalanced: 2}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
 func TestEpochsFollowTheRecords(t *testing.T) {
 	img := replayAll(t, Empty(), &record.Topic{Name: "a", TopicID: uuid(1)}, partition(uuid(1), 0, 1, 2))
 

@@ -34,6 +34,7 @@ type Engine struct {
 
 	turn    chan struct{} // size 1: whoever put something in has the one entry in flight
 	session atomic.Pointer[session]
+	hurried atomic.Int64 // elections that evidence started
 
 	membersMu     sync.Mutex
 	membersChange chan struct{} // closed and replaced when Raft's membership was changed here
@@ -190,6 +191,10 @@ func (e *Engine) Told(leader protocol.NodeID, epoch protocol.ControllerEpoch) {
 	}
 	e.office.tell(leader, epoch)
 }
+
+// ElectionsByEvidence is how many elections this node has started because the
+// leader's process was gone.
+func (e *Engine) ElectionsByEvidence() int64 { return e.hurried.Load() }
 
 // HasLeader tells whether Raft itself knows a leader: then its log comes from there.
 func (e *Engine) HasLeader() bool { return e.office.elected().Leader != protocol.NoNode }

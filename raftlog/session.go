@@ -71,7 +71,11 @@ func (e *Engine) runSession(ctx context.Context) error {
 	s.trans.acked = s.herald.acked
 	if e.cfg.FastFailureDetection {
 		s.detect = newDetector(&e.cfg, e.voters, e.log)
-		s.detect.sight, s.detect.elect = s.sight, s.elect
+		s.detect.sight = s.sight
+		s.detect.elect = func() {
+			e.hurried.Add(1)
+			s.elect()
+		}
 		s.streams.ended = s.detect.lost
 	}
 	// Size 0: the library waits until the word is heard.

@@ -37,6 +37,16 @@ func (m *Metrics) Gauge(name, help string, read func() float64) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read))
 }
 
+// Counter adds a number that only grows while the process lives. Its labels are
+// alternating names and values, which tell it from others of its name.
+func (m *Metrics) Counter(name, help string, read func() float64, labels ...string) {
+	of := make(prometheus.Labels, len(labels)/2)
+	for i := 0; i+1 < len(labels); i += 2 {
+		of[labels[i]] = labels[i+1]
+	}
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: of}, read))
+}
+
 // Labelled adds a number with one label, whose value may change with it; ok false
 // leaves it out.
 func (m *Metrics) Labelled(name, help, label string, read func() (of string, value float64, ok bool)) {

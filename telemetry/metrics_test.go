@@ -15,6 +15,9 @@ func TestServe(t *testing.T) {
 	var state atomic.Int64
 	m.Gauge("kafka_server_kafkaserver_brokerstate", "State.", func() float64 { return float64(state.Load()) })
 	m.Labelled("klamm_digest", "Digest.", "digest", func() (string, float64, bool) { return "a1", 7, state.Load() > 0 })
+	for _, way := range []string{"evidence", "timeout"} {
+		m.Counter("klamm_found_total", "Found.", func() float64 { return float64(len(way)) }, "by", way)
+	}
 	ln, err := net.Listen("tcp", "localhost:0")
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +39,7 @@ func TestServe(t *testing.T) {
 	}
 	for _, want := range []string{"kafka_server_kafkaserver_brokerstate 0\n", "kafka_server_kafkaserver_brokerstate 3\n"} {
 		code, body := get("/metrics")
-		for _, text := range []string{want, `version="v1.2"`, "go_goroutines ", "process_open_fds "} {
+		for _, text := range []string{want, `version="v1.2"`, "klamm_found_total{by=\"evidence\"} 8\n", "klamm_found_total{by=\"timeout\"} 7\n", "go_goroutines ", "process_open_fds "} {
 			if code != 200 || !strings.Contains(body, text) {
 				t.Errorf("%d: no %q", code, text)
 			}

@@ -21,11 +21,12 @@ import (
 
 // quorum is the controller half as the broker half sees it.
 type quorum struct {
-	engine *raftlog.Engine
-	voters *voterSet
-	own    raftlog.Voter      // id and directory
-	told   *follower.Follower // brings the log while Raft does not
-	fed    time.Time          // when Raft had a leader last; the follower's goroutine's
+	engine     *raftlog.Engine
+	controller *controller.Controller
+	voters     *voterSet
+	own        raftlog.Voter      // id and directory
+	told       *follower.Follower // brings the log while Raft does not
+	fed        time.Time          // when Raft had a leader last; the follower's goroutine's
 }
 
 // Leader is the active controller, for controllerclient: known from Raft, or as an
@@ -97,7 +98,6 @@ func (n *node) startController(ctx context.Context, below *stage, meta *metadata
 		engine: engine, voters: voters, fed: time.Now(),
 		own: raftlog.Voter{ID: n.cfg.Node.ID, DirectoryID: n.dirs[0].ID()},
 	}
-	n.gauges.quorum.Store(q)
 	var dial probe.Dial
 	if n.cfg.Controller.FastFailureDetection {
 		dial = probe.TCP
@@ -129,6 +129,8 @@ func (n *node) startController(ctx context.Context, below *stage, meta *metadata
 		Bootstrap:         bootstrap,
 		Registration:      registration,
 	}, engine, meta.replayer, n.log)
+	q.controller = ctl
+	n.gauges.quorum.Store(q)
 	meta.replayer.Subscribe(ctl)
 
 	n.startObserver(below, meta, q)

@@ -56,16 +56,7 @@ func (g *gauges) register(m *telemetry.Metrics) {
 			}
 			return float64(broker.NotRunning)
 		})
-	m.Gauge("kafka_controller_kafkacontroller_activecontrollercount",
-		"1 on the active controller, 0 elsewhere.",
-		func() float64 {
-			if q := g.quorum.Load(); q != nil {
-				if l, _ := q.engine.Leadership(); l.Leading {
-					return 1
-				}
-			}
-			return 0
-		})
+	g.registerQuorum(m)
 	m.Gauge("kafka_server_broker_metadata_metrics_last_applied_record_offset",
 		"Offset of the last metadata record that the broker has acted on.",
 		func() float64 {
