@@ -112,9 +112,9 @@ func (b *Broker) registration() *kmsg.BrokerRegistrationRequest {
 
 // registrationReasons say what a refusal means: the answer holds a code only.
 var registrationReasons = map[protocol.Error]string{
-	protocol.ErrDuplicateBrokerRegistration: "another broker with this node.id is alive, or was until a moment ago",
-	protocol.ErrInconsistentClusterID:       "the controllers belong to another cluster than cluster.id in meta.properties",
-	protocol.ErrUnsupportedVersion:          "the cluster has finalized a feature level that this version does not support",
+	protocol.ErrDuplicateBrokerRegistration: "another broker with this node.id is alive, or was until a moment ago: stop it, or give this one a node.id of its own",
+	protocol.ErrInconsistentClusterID:       "the controllers belong to another cluster than cluster.id in meta.properties: name the controllers of its own cluster, or log.dirs of that one",
+	protocol.ErrUnsupportedVersion:          "the cluster has finalized a feature level that this version does not support: start a newer version, or lower the level (kafka-features downgrade)",
 	protocol.ErrInvalidRegistration:         "the controller takes the registration for invalid, such as a log directory id of another broker",
 	protocol.ErrInvalidRequest:              "the controller takes the registration for invalid",
 	protocol.ErrBrokerIDNotRegistered:       "this node.id has been unregistered",
