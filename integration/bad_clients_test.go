@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/klamm/klamm/integration/harness"
 )
 
 // allowFiles lets this process open n files, and the test be skipped where the
@@ -31,9 +33,9 @@ func allowFiles(t *testing.T, n uint64) {
 }
 
 // wantMemory checks what the node's memory has grown by.
-func wantMemory(t *testing.T, n *node, before, most int64) {
+func wantMemory(t *testing.T, n *harness.Node, before, most int64) {
 	t.Helper()
-	after := residentBytes(t, n.pid())
+	after := n.Usage().RSS
 	t.Logf("resident memory went from %d to %d MiB", before>>20, after>>20)
 	if after > before+most {
 		t.Errorf("resident memory went from %d to %d MiB", before>>20, after>>20)
@@ -51,18 +53,18 @@ func drop(conn net.Conn) {
 func TestManyConnections(t *testing.T) {
 	const conns = 5000
 	allowFiles(t, 2*conns+500)
-	n := startNode(t)
-	createTopic(t, n.address, "beside", 1)
-	w := newWriter(t, n.address, "beside", 1)
+	n := harness.Start(t)
+	createTopic(t, n.Address, "beside", 1)
+	w := newWriter(t, n.Address, "beside", 1)
 	w.waitForMore(t, 1000)
-	before := residentBytes(t, n.pid())
+	before := n.Usage().RSS
 
 	all := make([]net.Conn, conns)
 	var dialers sync.WaitGroup
 	for i := range 50 {
 		dialers.Go(func() {
 			for k := i; k < conns; k += 50 {
-				conn, err := net.DialTimeout("tcp", n.address, time.Minute)
+				conn, err := net.DialTimeout("tcp", n.Address, time.Minute)
 				if err != nil {
 					t.Error(err)
 					return
@@ -88,19 +90,19 @@ func TestManyConnections(t *testing.T) {
 	}
 	w.waitForMore(t, 1000)
 	w.stop(t)
-	n.stop()
+	n.Stop()
 }
 
 // TestConnectionPerRequest: so does a client that connects for each request.
 func TestConnectionPerRequest(t *testing.T) {
 	const requests = 20_000
-	n := startNode(t)
-	createTopic(t, n.address, "beside", 1)
-	w := newWriter(t, n.address, "beside", 1)
+	n := harness.Start(t)
+	createTopic(t, n.Address, "beside", 1)
+	w := newWriter(t, n.Address, "beside", 1)
 	w.waitForMore(t, 1000)
-	before := residentBytes(t, n.pid())
+	before := n.Usage().RSS
 	for i := range requests {
-		conn, err := net.DialTimeout("tcp", n.address, time.Minute)
+		conn, err := net.DialTimeout("tcp", n.Address, time.Minute)
 		if err != nil {
 			t.Fatalf("connection %d: %v", i, err)
 		}
@@ -117,21 +119,21 @@ func TestConnectionPerRequest(t *testing.T) {
 	wantMemory(t, n, before, 32<<20)
 	w.waitWithin(t, 1000, time.Minute)
 	w.stop(t)
-	n.stop()
+	n.Stop()
 }
 
 // TestClientsThatDoNotRead: ask for much by the thousand and read nothing, or a
 // byte now and then, or send a byte now and then. Nobody else notices.
 func TestClientsThatDoNotRead(t *testing.T) {
 	allowFiles(t, 2000)
-	n := startNode(t)
-	createTopic(t, n.address, "beside", 1)
+	n := harness.Start(t)
+	createTopic(t, n.Address, "beside", 1)
 	for range 30 { // to be large in Metadata
-		createTopic(t, n.address, "topic-"+strings.Repeat("x", 150)+freePort(t), 1)
+		createTopic(t, n.Address, "topic-"+strings.Repeat("x", 150)+harness.FreePort(t), 1)
 	}
-	w := newWriter(t, n.address, "beside", 1)
+	w := newWriter(t, n.Address, "beside", 1)
 	w.waitForMore(t, 10_000)
-	before := residentBytes(t, n.pid())
+	before := n.Usage().RSS
 
 	metadata := request(3, 1, 0xff, 0xff, 0xff, 0xff)     // of all topics
 	fetch := request(1, 4, fetchAll("beside", 50<<20)...) // of all records
@@ -147,7 +149,7 @@ func TestClientsThatDoNotRead(t *testing.T) {
 	stop := make(chan struct{})
 	each := func(count int, do func(conn net.Conn)) {
 		for range count {
-			conn := dial(t, n.address)
+			conn := dial(t, n.Address)
 			clients.Go(func() {
 				defer drop(conn)
 				do(conn)
@@ -188,7 +190,7 @@ func TestClientsThatDoNotRead(t *testing.T) {
 
 	for range 5 {
 		w.waitWithin(t, 1000, time.Minute)
-		awaitAnswer(t, n.address)
+		awaitAnswer(t, n.Address)
 		wantMemory(t, n, before, 256<<20) // 64 MiB are for frames that have begun, and garbage
 		time.Sleep(time.Second)
 	}
@@ -196,7 +198,7 @@ func TestClientsThatDoNotRead(t *testing.T) {
 	clients.Wait()
 	w.waitForMore(t, 1000)
 	w.stop(t)
-	n.stop()
+	n.Stop()
 }
 
 // fetchAll is the body of a Fetch v4 of a topic's first partition.
@@ -212,9 +214,9 @@ func fetchAll(topic string, bytes uint32) []byte {
 
 // TestLogIsNotFlooded: clients that send rubbish by the thousand fill no disk.
 func TestLogIsNotFlooded(t *testing.T) {
-	n := startNode(t)
+	n := harness.Start(t)
 	for i := range 3000 {
-		conn := dial(t, n.address)
+		conn := dial(t, n.Address)
 		rubbish := request(3, 1, 0, 0, 0, 5, 0, 9)
 		if i%2 == 0 {
 			rubbish = request(999, 0)
@@ -225,11 +227,11 @@ func TestLogIsNotFlooded(t *testing.T) {
 		_, _ = io.Copy(io.Discard, conn)
 		drop(conn)
 	}
-	log := tail(n.logPath(), 1<<30)
+	log := n.Log()
 	if lines := strings.Count(log, "cannot be read"); lines == 0 || lines > 100 {
 		t.Errorf("%d lines about 3000 bad requests", lines)
 	}
-	n.stop()
+	n.Stop()
 }
 
 // TestConnectionLimits: what server.properties allows is let in, one more is not,
@@ -238,10 +240,10 @@ func TestConnectionLimits(t *testing.T) {
 	const most = 8
 	for _, setting := range []string{"max.connections=8", "max.connections.per.ip=8", "listener.name.plaintext.max.connections=8"} {
 		t.Run(setting, func(t *testing.T) {
-			n := startNode(t, setting)
+			n := harness.Start(t, setting)
 			var conns []net.Conn
 			for deadline := time.Now().Add(time.Minute); len(conns) < most; {
-				conn := dial(t, n.address)
+				conn := dial(t, n.Address)
 				// Those that waited for the start may not have left yet.
 				if _, err := roundTrip(conn, apiVersions, 10*time.Second); err == nil {
 					conns = append(conns, conn)
@@ -249,15 +251,15 @@ func TestConnectionLimits(t *testing.T) {
 					t.Fatalf("%d of %d were let in: %v", len(conns), most, err)
 				}
 			}
-			wantClosedAtOnce(t, n.address)
+			wantClosedAtOnce(t, n.Address)
 			for i, conn := range conns {
 				if _, err := roundTrip(conn, apiVersions, 10*time.Second); err != nil {
 					t.Errorf("connection %d: %v", i, err)
 				}
 			}
 			drop(conns[0])
-			awaitAnswer(t, n.address)
-			n.stop()
+			awaitAnswer(t, n.Address)
+			n.Stop()
 		})
 	}
 }

@@ -4,14 +4,14 @@ package integration
 
 import (
 	"encoding/binary"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
-	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/klamm/klamm/integration/harness"
 )
 
 // frame puts the length in front.
@@ -30,11 +30,11 @@ func request(key, version int16, body ...byte) []byte {
 // TestBadInput: what no client sends costs the sender its connection and
 // nobody else anything: a producer goes on beside it, memory stays bounded.
 func TestBadInput(t *testing.T) {
-	n := startNode(t, "socket.request.max.bytes=1048576")
-	createTopic(t, n.address, "beside", 1)
-	w := newWriter(t, n.address, "beside", 1)
+	n := harness.Start(t, "socket.request.max.bytes=1048576")
+	createTopic(t, n.Address, "beside", 1)
+	w := newWriter(t, n.Address, "beside", 1)
 	w.waitForMore(t, 1000)
-	before := residentBytes(t, n.pid())
+	before := n.Usage().RSS
 
 	noise := make([]byte, 4096)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -63,7 +63,7 @@ func TestBadInput(t *testing.T) {
 		{"client id beyond the frame", frame([]byte{0, 18, 0, 0, 0, 0, 0, 1, 0x7f, 0xff})},
 	}
 	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) { wantClosed(t, n.address, c.bytes) })
+		t.Run(c.name, func(t *testing.T) { wantClosed(t, n.Address, c.bytes) })
 	}
 
 	t.Run("many at once", func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestBadInput(t *testing.T) {
 		// announce, neither of the memory nor of what others wait for.
 		const conns = 300
 		for range conns {
-			conn := dial(t, n.address)
+			conn := dial(t, n.Address)
 			if _, err := conn.Write([]byte{0, 0x0f, 0xff, 0xff, 0, 0}); err != nil {
 				t.Fatal(err)
 			}
@@ -79,7 +79,7 @@ func TestBadInput(t *testing.T) {
 		w.waitWithin(t, 1000, 10*time.Second)
 	})
 	t.Run("a request that was whole before the bad one is answered", func(t *testing.T) {
-		conn := dial(t, n.address)
+		conn := dial(t, n.Address)
 		reply, err := roundTrip(conn, append(append([]byte{}, apiVersions...), request(999, 0)...), 10*time.Second)
 		if err != nil || binary.BigEndian.Uint32(reply) != 7 {
 			t.Errorf("reply % x, %v", clip(string(reply)), err)
@@ -91,10 +91,10 @@ func TestBadInput(t *testing.T) {
 
 	w.waitForMore(t, 1000)
 	w.stop(t)
-	if after := residentBytes(t, n.pid()); after > before+64<<20 {
+	if after := n.Usage().RSS; after > before+64<<20 {
 		t.Errorf("resident memory went from %d to %d MiB", before>>20, after>>20)
 	}
-	n.stop()
+	n.Stop()
 }
 
 func dial(t *testing.T, address string) net.Conn {
@@ -129,18 +129,4 @@ func wantClosed(t *testing.T, address string, bytes []byte) {
 
 func isReset(err error) bool {
 	return strings.Contains(err.Error(), "connection reset") || strings.Contains(err.Error(), "broken pipe")
-}
-
-// residentBytes is the memory of a process that is really there.
-func residentBytes(t *testing.T, pid int) int64 {
-	t.Helper()
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var size, resident int64
-	if _, err := fmt.Sscan(string(data), &size, &resident); err != nil {
-		t.Fatal(err)
-	}
-	return resident * int64(os.Getpagesize())
 }

@@ -14,8 +14,8 @@
 //
 //	go test -tags integration -run TestKillUnderLoad -v -timeout 1h ./integration -kills 500
 //
-// Every test has its own directory, ports and processes. A node's log goes to a
-// file and its end is shown when a test fails.
+// Every test has its own directory, ports and processes: see package harness. A
+// node's log goes to a file and its end is shown when a test fails.
 //
-// Start reading at harness_test.go.
+// Start reading at start_test.go, then kill_test.go.
 package integration

@@ -11,18 +11,15 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm/klamm/integration/harness"
 )
 
 // formatted is a node that was formatted with options, and not started.
-func formatted(t *testing.T, options ...string) *node {
+func formatted(t *testing.T, options ...string) *harness.Node {
 	t.Helper()
-	n := newNode(t)
-	if err := os.RemoveAll(n.data()); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := n.run(append([]string{"storage", "format", "-t", clusterID, "-c", n.config()}, options...)...); err != nil {
-		t.Fatalf("format %s: %v\n%s", options, err, out)
-	}
+	n := harness.Configured(t, harness.Klamm)
+	n.Format(options...)
 	return n
 }
 
@@ -71,21 +68,18 @@ func TestReleaseVersions(t *testing.T) {
 	} {
 		t.Run(release, func(t *testing.T) {
 			n := formatted(t, "--release-version", release)
-			n.start()
-			if levels := finalized(t, n.address); levels["metadata.version"] != c.level {
+			n.Restart()
+			if levels := finalized(t, n.Address); levels["metadata.version"] != c.level {
 				t.Errorf("finalized: %v", levels)
 			}
-			createTopic(t, n.address, "orders", 3)
+			createTopic(t, n.Address, "orders", 3)
 			recs := make100k()[:100]
-			produceAll(t, n.address, "orders", recs)
-			n.kill()
-			n.start()
-			same(t, fromFranz(readAll(t, n.address, "orders", 0, len(recs))), recs)
-			n.stop()
-			dump, err := n.run("metadata", "dump", n.data())
-			if err != nil {
-				t.Fatal(err)
-			}
+			produceAll(t, n.Address, "orders", recs)
+			n.Kill()
+			n.Restart()
+			same(t, fromFranz(readAll(t, n.Address, "orders", 0, len(recs))), recs)
+			n.Stop()
+			dump := harness.MustRun(t, "metadata", "dump", n.Data())
 			for _, want := range []string{
 				fmt.Sprintf(`"name":"metadata.version","featureLevel":%d`, c.level),
 				`"type":"REGISTER_BROKER_RECORD","version":` + c.register + ",",
@@ -111,21 +105,18 @@ func TestReleaseVersions(t *testing.T) {
 // while it runs, and knows then what it could not say before.
 func TestUpgradeRelease(t *testing.T) {
 	n := formatted(t, "--release-version", "3.3-IV3")
-	n.start()
-	createTopic(t, n.address, "old", 1)
-	output(t, nil, kafkaTools(t), "features", "--bootstrap-server", n.address, "upgrade", "--feature", "metadata.version=33", "--feature", "eligible.leader.replicas.version=1")
-	if levels := finalized(t, n.address); len(levels) != 2 || levels["metadata.version"] != 33 || levels["eligible.leader.replicas.version"] != 1 {
+	n.Restart()
+	createTopic(t, n.Address, "old", 1)
+	output(t, nil, harness.KafkaTools(t), "features", "--bootstrap-server", n.Address, "upgrade", "--feature", "metadata.version=33", "--feature", "eligible.leader.replicas.version=1")
+	if levels := finalized(t, n.Address); len(levels) != 2 || levels["metadata.version"] != 33 || levels["eligible.leader.replicas.version"] != 1 {
 		t.Errorf("finalized: %v", levels)
 	}
-	createTopic(t, n.address, "new", 1)
-	n.stop()
-	n.start()
-	createTopic(t, n.address, "newer", 1)
-	n.stop()
-	dump, err := n.run("metadata", "dump", n.data())
-	if err != nil {
-		t.Fatal(err)
-	}
+	createTopic(t, n.Address, "new", 1)
+	n.Stop()
+	n.Restart()
+	createTopic(t, n.Address, "newer", 1)
+	n.Stop()
+	dump := harness.MustRun(t, "metadata", "dump", n.Data())
 	_, after, _ := strings.Cut(dump, `"featureLevel":33`)
 	for _, want := range []string{"REGISTER_CONTROLLER_RECORD", `"type":"PARTITION_RECORD","version":2`, `"type":"REGISTER_BROKER_RECORD","version":4`, "logDirs", "cordonedLogDirs"} {
 		if !strings.Contains(after, want) {
@@ -138,9 +129,9 @@ func TestUpgradeRelease(t *testing.T) {
 func TestFormatScram(t *testing.T) {
 	n := formatted(t, "--add-scram", "SCRAM-SHA-256=[name=admin,password=secret]", "-S", "SCRAM-SHA-512=[name=bob,iterations=8192,password=pencil]")
 	for range 2 {
-		n.start()
+		n.Restart()
 		got := map[string]string{}
-		for _, r := range askNode(t, n.address, kmsg.NewPtrDescribeUserSCRAMCredentialsRequest()).(*kmsg.DescribeUserSCRAMCredentialsResponse).Results {
+		for _, r := range askNode(t, n.Address, kmsg.NewPtrDescribeUserSCRAMCredentialsRequest()).(*kmsg.DescribeUserSCRAMCredentialsResponse).Results {
 			for _, c := range r.CredentialInfos {
 				got[r.User] += fmt.Sprint(c.Mechanism, "/", c.Iterations)
 			}
@@ -148,38 +139,36 @@ func TestFormatScram(t *testing.T) {
 		if len(got) != 2 || got["admin"] != "1/4096" || got["bob"] != "2/8192" {
 			t.Errorf("credentials: %v", got)
 		}
-		n.stop()
+		n.Stop()
 	}
 }
 
 // B189: what the format printed is the mode that the node starts in.
 func TestStandalone(t *testing.T) {
-	n := newNode(t)
-	controller := freePort(t)
-	n.configure(controller, "controller.quorum.voters=", "controller.quorum.bootstrap.servers=localhost:"+controller)
-	refuses(t, 1, []string{"server", n.config()}, "was not formatted with --standalone")
-	if err := os.RemoveAll(n.data()); err != nil {
+	n := harness.New(t)
+	n.Configure("controller.quorum.voters=", "controller.quorum.bootstrap.servers="+n.Controller)
+	refuses(t, 1, []string{"server", n.Config()}, "was not formatted with --standalone")
+	if err := os.RemoveAll(n.Data()); err != nil {
 		t.Fatal(err)
 	}
-	out, err := n.run("storage", "format", "-t", clusterID, "-c", n.config(), "--standalone")
-	if err != nil || !strings.Contains(out, "Formatting dynamic metadata voter directory "+n.data()) {
-		t.Fatalf("%v %s", err, out)
+	if out := n.Format("--standalone"); !strings.Contains(out, "Formatting dynamic metadata voter directory "+n.Data()) {
+		t.Fatal(out)
 	}
 	for range 2 {
-		n.start()
-		if levels := finalized(t, n.address); levels["kraft.version"] != 1 {
+		n.Restart()
+		if levels := finalized(t, n.Address); levels["kraft.version"] != 1 {
 			t.Errorf("finalized: %v", levels)
 		}
-		n.kill()
+		n.Kill()
 	}
-	n.start()
-	status := string(output(t, nil, kafkaTools(t), "metadata-quorum", "--bootstrap-server", n.address, "describe", "--status"))
-	if !strings.Contains(status, `"endpoints": ["CONTROLLER://localhost:`+controller+`"]`) || strings.Contains(status, `"directoryId": "AAAAAAAAAAAAAAAAAAAAAA"`) {
+	n.Restart()
+	status := string(output(t, nil, harness.KafkaTools(t), "metadata-quorum", "--bootstrap-server", n.Address, "describe", "--status"))
+	if !strings.Contains(status, `"endpoints": ["CONTROLLER://`+n.Controller+`"]`) || strings.Contains(status, `"directoryId": "AAAAAAAAAAAAAAAAAAAAAA"`) {
 		t.Error(status)
 	}
-	n.stop()
-	dump, err := n.run("metadata", "dump", n.data("__cluster_metadata-0", "00000000000000000000.log"))
-	if err != nil || strings.Count(dump, "KRaftVoters") != 1 || strings.Count(dump, "LeaderChange") != 3 {
-		t.Errorf("%v: %d voters, %d leaders", err, strings.Count(dump, "KRaftVoters"), strings.Count(dump, "LeaderChange"))
+	n.Stop()
+	dump := harness.MustRun(t, "metadata", "dump", n.Data("__cluster_metadata-0", "00000000000000000000.log"))
+	if strings.Count(dump, "KRaftVoters") != 1 || strings.Count(dump, "LeaderChange") != 3 {
+		t.Errorf("%d voters, %d leaders", strings.Count(dump, "KRaftVoters"), strings.Count(dump, "LeaderChange"))
 	}
 }

@@ -11,7 +11,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm/klamm/integration/harness"
 )
+
+// patience bounds what a test waits for.
+const patience = 60 * time.Second
 
 // client is a franz-go client, closed with the test.
 func client(t *testing.T, address string, opts ...kgo.Opt) *kgo.Client {
@@ -146,15 +151,15 @@ func produceAll(t *testing.T, address, topic string, recs []rec, opts ...kgo.Opt
 // TestFranzRoundTrip: 100,000 records with keys and headers in each codec, from
 // an idempotent producer that pipelines, come back equal and in order.
 func TestFranzRoundTrip(t *testing.T) {
-	n := startNode(t)
+	n := harness.Start(t)
 	recs := make100k()
 	for _, codec := range codecs {
 		t.Run(codec, func(t *testing.T) {
 			topic := "franz-" + codec
-			createTopic(t, n.address, topic, 1)
-			produceAll(t, n.address, topic, recs, franzCodec(codec))
-			same(t, fromFranz(readAll(t, n.address, topic, 0, count)), recs)
-			if end := endOffset(t, n.address, topic, 0); end != count {
+			createTopic(t, n.Address, topic, 1)
+			produceAll(t, n.Address, topic, recs, franzCodec(codec))
+			same(t, fromFranz(readAll(t, n.Address, topic, 0, count)), recs)
+			if end := endOffset(t, n.Address, topic, 0); end != count {
 				t.Errorf("the log ends at %d", end)
 			}
 		})

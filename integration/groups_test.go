@@ -14,6 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
+
+	"github.com/klamm/klamm/integration/harness"
 )
 
 // followers are members of a group that read a topic and commit what they have
@@ -92,11 +94,11 @@ func (f *followers) waitFor(n int) {
 func TestGroupOfThreeOutlivesAKill(t *testing.T) {
 	for name, balancer := range map[string]kgo.GroupBalancer{"range": kgo.RangeBalancer(), "cooperative": kgo.CooperativeStickyBalancer()} {
 		t.Run(name, func(t *testing.T) {
-			n := startNode(t, "group.initial.rebalance.delay.ms=0")
+			n := harness.Start(t, "group.initial.rebalance.delay.ms=0")
 			const partitions, round = 6, 600
-			createTopic(t, n.address, "shared", partitions)
+			createTopic(t, n.Address, "shared", partitions)
 			produce := func(from int) {
-				c := client(t, n.address, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+				c := client(t, n.Address, kgo.RecordPartitioner(kgo.ManualPartitioner()))
 				for i := range round {
 					r := &kgo.Record{Topic: "shared", Partition: int32(i % partitions), Value: fmt.Append(nil, from+i)}
 					if err := c.ProduceSync(within(t, 30*time.Second), r).FirstErr(); err != nil {
@@ -111,18 +113,18 @@ func TestGroupOfThreeOutlivesAKill(t *testing.T) {
 			defer leave()
 			defer cancel()
 			produce(0)
-			f.member(ctx, n.address, "g", kgo.Balancers(balancer))
-			f.member(leaving, n.address, "g", kgo.Balancers(balancer))
+			f.member(ctx, n.Address, "g", kgo.Balancers(balancer))
+			f.member(leaving, n.Address, "g", kgo.Balancers(balancer))
 			f.waitFor(round)
-			f.member(ctx, n.address, "g", kgo.Balancers(balancer))
+			f.member(ctx, n.Address, "g", kgo.Balancers(balancer))
 			produce(round)
 			f.waitFor(2 * round)
 
-			n.kill()
+			n.Kill()
 			f.mu.Lock()
 			f.floor = maps.Clone(f.committed)
 			f.mu.Unlock()
-			n.start()
+			n.Restart()
 			produce(2 * round)
 			f.waitFor(3 * round)
 			leave()
@@ -132,9 +134,9 @@ func TestGroupOfThreeOutlivesAKill(t *testing.T) {
 			f.members.Wait()
 
 			// All is committed, and read back so.
-			n.kill()
-			n.start()
-			for partition, offset := range committedOffsets(t, n.address, "g", "shared", partitions) {
+			n.Kill()
+			n.Restart()
+			for partition, offset := range committedOffsets(t, n.Address, "g", "shared", partitions) {
 				if want := int64(4 * round / partitions); offset != want {
 					t.Errorf("partition %d is committed up to %d, want %d", partition, offset, want)
 				}

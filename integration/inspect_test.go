@@ -5,7 +5,6 @@ package integration
 import (
 	"context"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -30,16 +29,12 @@ type inspected struct {
 
 func (c *inspected) klamm(args ...string) string {
 	c.t.Helper()
-	out, err := exec.Command(klammBinary(c.t), append([]string{"metadata"}, args...)...).CombinedOutput()
-	if err != nil {
-		c.t.Fatalf("klamm metadata %v: %v\n%s", args, err, out)
-	}
-	return string(out)
+	return harness.MustRun(c.t, append([]string{"metadata"}, args...)...)
 }
 
 func (c *inspected) ask(req kmsg.Request) kmsg.Response {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	resp, err := c.client.Request(ctx, req)
 	if err != nil {
@@ -56,7 +51,7 @@ func (c *inspected) await(topic string, inSync int, gone int32) (leader int32) {
 	t := kmsg.NewMetadataRequestTopic()
 	t.Topic = &topic
 	req.Topics = append(req.Topics, t)
-	for deadline := time.Now().Add(startTimeout); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		ready := true
 		for _, t := range c.ask(req).(*kmsg.MetadataResponse).Topics {
 			ready = ready && len(t.Partitions) == 3
@@ -168,7 +163,7 @@ func TestCausesAndDigests(t *testing.T) {
 	elect := kmsg.NewPtrElectLeadersRequest()
 	elect.TimeoutMillis = 30_000
 	c.ask(elect)
-	for deadline := time.Now().Add(startTimeout); c.await("orders", 3, -1) != victim; {
+	for deadline := time.Now().Add(patience); c.await("orders", 3, -1) != victim; {
 		if time.Now().After(deadline) {
 			t.Fatal("the preferred leader was not elected")
 		}

@@ -5,14 +5,16 @@ package integration
 import (
 	"strings"
 	"testing"
+
+	"github.com/klamm/klamm/integration/harness"
 )
 
 // TestKcatRoundTrip: the same with kcat, whose library is librdkafka. A header
 // of kcat's command line is the same for all records of a run, so each run
 // has its own.
 func TestKcatRoundTrip(t *testing.T) {
-	kcat := need(t, "kcat", "apt-get install kcat")
-	n := startNode(t)
+	kcat := harness.Need(t, "kcat", "apt-get install kcat")
+	n := harness.Start(t)
 	recs := make100k()
 	for _, codec := range codecs {
 		t.Run(codec, func(t *testing.T) {
@@ -23,8 +25,8 @@ func TestKcatRoundTrip(t *testing.T) {
 				recs[i].header = codec
 				in.WriteString(recs[i].key + "\t" + recs[i].value + "\n")
 			}
-			output(t, []byte(in.String()), kcat, "-b", n.address, "-P", "-t", topic, "-p", "0", "-K", "\t", "-z", codec, "-H", "h="+codec)
-			out := output(t, nil, kcat, "-q", "-b", n.address, "-C", "-t", topic, "-p", "0", "-o", "beginning", "-e", "-f", `%k\t%s\t%h\n`)
+			output(t, []byte(in.String()), kcat, "-b", n.Address, "-P", "-t", topic, "-p", "0", "-K", "\t", "-z", codec, "-H", "h="+codec)
+			out := output(t, nil, kcat, "-q", "-b", n.Address, "-C", "-t", topic, "-p", "0", "-o", "beginning", "-e", "-f", `%k\t%s\t%h\n`)
 			same(t, fromLines(t, out, "h="), recs)
 		})
 	}

@@ -102,7 +102,7 @@ func (k *keepers) run(ctx context.Context, who keeper) {
 			}
 			if errors.Is(err, errUnanswered) && ctx.Err() == nil {
 				time.Sleep(2 * time.Millisecond)
-				if err = who.check(ctx); errors.Is(err, errUnanswered) && time.Since(since) < startTimeout {
+				if err = who.check(ctx); errors.Is(err, errUnanswered) && time.Since(since) < patience {
 					continue
 				}
 			}
@@ -121,7 +121,7 @@ func (k *keepers) waitForMore(steps int64) {
 	for _, s := range k.steps {
 		before = append(before, s.Load())
 	}
-	for deadline := time.Now().Add(startTimeout); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		if !slices.ContainsFunc(k.steps, func(s *atomic.Int64) bool { return s.Load() < before[slices.Index(k.steps, s)]+steps }) {
 			return
 		}
@@ -365,7 +365,7 @@ func lastSequence(ctx context.Context, a asker, topic string, partition int32, p
 func checkProducer(t *testing.T, address, topic string, partition int32, w *writer) {
 	t.Helper()
 	producer, last := w.progress(partition)
-	found, err := lastSequence(within(t, startTimeout), newAsker(t, address), topic, partition, producer)
+	found, err := lastSequence(within(t, patience), newAsker(t, address), topic, partition, producer)
 	if err != nil || found < last {
 		t.Errorf("%s-%d remembers producer %d up to sequence %d (%v); %d is acknowledged", topic, partition, producer, found, err, last)
 	}

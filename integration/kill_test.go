@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/klamm/klamm/integration/harness"
 )
 
 var (
@@ -48,7 +50,7 @@ func TestKillUnderLoad(t *testing.T) {
 	t.Logf("-kills %d -kill-seed %d", *kills, seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 
-	n := startNode(t,
+	n := harness.Start(t,
 		"group.initial.rebalance.delay.ms=0", "offsets.topic.num.partitions=3",
 		"log.retention.check.interval.ms=150", "log.segment.delete.delay.ms=100",
 		"log.flush.offset.checkpoint.interval.ms=200", "log.flush.start.offset.checkpoint.interval.ms=200",
@@ -56,20 +58,20 @@ func TestKillUnderLoad(t *testing.T) {
 	t.Cleanup(func() {
 		if t.Failed() { // at the end of the log there is only what came of it
 			path := filepath.Join(os.TempDir(), fmt.Sprintf("klamm-kill-%d.log", seed))
-			t.Logf("the node's log is in %s: %v", path, os.Rename(n.logPath(), path))
+			t.Logf("the node's log is in %s: %v", path, os.WriteFile(path, []byte(n.Log()), 0o644))
 		}
 	})
 	partitions := int32(len(codecOf))
-	createTopic(t, n.address, "killed", partitions, "segment.ms", "1000")
-	createTopic(t, n.address, "retained", 1, "segment.ms", "100", "retention.bytes", "50000")
+	createTopic(t, n.Address, "killed", partitions, "segment.ms", "1000")
+	createTopic(t, n.Address, "retained", 1, "segment.ms", "100", "retention.bytes", "50000")
 	var writers []*writer
 	for p, codec := range codecOf {
-		writers = append(writers, newWriterOf(t, n.address, "killed", []int32{int32(p)}, 500*time.Microsecond,
+		writers = append(writers, newWriterOf(t, n.Address, "killed", []int32{int32(p)}, 500*time.Microsecond,
 			kgo.ProducerBatchCompression(codec), kgo.ProducerLinger(0), kgo.MaxBufferedRecords(10)))
 	}
-	retained := newWriterOf(t, n.address, "retained", []int32{0}, 200*time.Microsecond, kgo.ProducerLinger(0), kgo.MaxBufferedRecords(100))
-	g := newReaders(t, n.address, "killed", partitions)
-	k := startKeepers(t, n.address, seed, writers)
+	retained := newWriterOf(t, n.Address, "retained", []int32{0}, 200*time.Microsecond, kgo.ProducerLinger(0), kgo.MaxBufferedRecords(100))
+	g := newReaders(t, n.Address, "killed", partitions)
+	k := startKeepers(t, n.Address, seed, writers)
 
 	for i := range *kills {
 		// Each life must have taken something before it ends.
@@ -82,7 +84,7 @@ func TestKillUnderLoad(t *testing.T) {
 		k.waitForMore(10)
 		time.Sleep(time.Duration(rnd.IntN(100)) * time.Millisecond)
 		end(n, rnd)
-		n.start()
+		n.Restart()
 		if t.Failed() {
 			t.Fatalf("after %d kills", i+1)
 		}
@@ -93,14 +95,14 @@ func TestKillUnderLoad(t *testing.T) {
 	for p, w := range writers {
 		w.waitForMore(t, 100)
 		acked := w.stop(t)[int32(p)]
-		checkProducer(t, n.address, "killed", int32(p), w)
-		ends = append(ends, endOffset(t, n.address, "killed", int32(p)))
-		checkLog(t, readFrom(t, n.address, "killed", int32(p), 0, ends[p]), acked)
+		checkProducer(t, n.Address, "killed", int32(p), w)
+		ends = append(ends, endOffset(t, n.Address, "killed", int32(p)))
+		checkLog(t, readFrom(t, n.Address, "killed", int32(p), 0, ends[p]), acked)
 		total += len(acked)
 	}
 	acked := retained.stop(t)[0]
-	start, end := bounds(t, n.address, "retained", 0)
-	checkLog(t, readFrom(t, n.address, "retained", 0, start, end), acked)
+	start, end := bounds(t, n.Address, "retained", 0)
+	checkLog(t, readFrom(t, n.Address, "retained", 0, start, end), acked)
 	if start == 0 {
 		t.Error("retention has deleted nothing")
 	}
@@ -109,21 +111,21 @@ func TestKillUnderLoad(t *testing.T) {
 }
 
 // end ends the node in one of the ways in which nodes end.
-func end(n *node, rnd *rand.Rand) {
+func end(n *harness.Node, rnd *rand.Rand) {
 	switch rnd.IntN(10) {
 	case 0: // in order
-		n.stop()
+		n.Stop()
 	case 1: // in the middle of a stop
-		_ = n.cmd.Process.Signal(syscall.SIGTERM)
+		n.Signal(syscall.SIGTERM)
 		time.Sleep(time.Duration(rnd.IntN(50)) * time.Millisecond)
-		n.kill()
+		n.Kill()
 	case 2, 3: // and again during the start after it
-		n.kill()
-		n.launch()
+		n.Kill()
+		n.Launch()
 		time.Sleep(time.Duration(rnd.IntN(150)) * time.Millisecond)
-		n.kill()
+		n.Kill()
 	default:
-		n.kill()
+		n.Kill()
 	}
 }
 
@@ -163,7 +165,7 @@ func readFrom(t *testing.T, address, topic string, partition int32, from, end in
 	defer c.Close()
 	var recs []*kgo.Record
 	for int64(len(recs)) < end-from {
-		ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		fetches := c.PollFetches(ctx)
 		cancel()
 		if err := fetches.Err(); err != nil {

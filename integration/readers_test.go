@@ -143,7 +143,7 @@ func (g *readers) waitForCommits(n int) {
 
 func (g *readers) await(what string, holds func() bool) {
 	g.t.Helper()
-	for deadline := time.Now().Add(startTimeout); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		g.mu.Lock()
 		ok, state := holds(), fmt.Sprint(g.committed)
 		g.mu.Unlock()
@@ -151,7 +151,7 @@ func (g *readers) await(what string, holds func() bool) {
 			return
 		}
 		if time.Now().After(deadline) {
-			g.t.Fatalf("not after %s: %s; committed is %s", startTimeout, what, state)
+			g.t.Fatalf("not after %s: %s; committed is %s", patience, what, state)
 		}
 	}
 }

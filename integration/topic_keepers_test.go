@@ -280,7 +280,7 @@ func askBounds(ctx context.Context, a asker, topic string, partition int32) (sta
 // bounds are the first and the next offset of a partition.
 func bounds(t *testing.T, address, topic string, partition int32) (start, end int64) {
 	t.Helper()
-	start, end, err := askBounds(within(t, startTimeout), newAsker(t, address), topic, partition)
+	start, end, err := askBounds(within(t, patience), newAsker(t, address), topic, partition)
 	if err != nil {
 		t.Fatal(err)
 	}

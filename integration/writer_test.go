@@ -108,7 +108,7 @@ func isCanceled(err error) bool { return strings.Contains(err.Error(), context.C
 // waitForMore waits for n further acknowledgements.
 func (w *writer) waitForMore(t *testing.T, n int) {
 	t.Helper()
-	w.waitWithin(t, n, startTimeout)
+	w.waitWithin(t, n, patience)
 }
 
 func (w *writer) waitWithin(t *testing.T, n int, timeout time.Duration) {

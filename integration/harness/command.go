@@ -16,7 +16,7 @@ import (
 func Run(t *testing.T, args ...string) (stdout, stderr string, ok bool) {
 	t.Helper()
 	var out, errOut bytes.Buffer
-	cmd := exec.Command(klamm(t), args...)
+	cmd := exec.Command(Binary(t), args...)
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	err := cmd.Run()
 	return out.String(), errOut.String(), err == nil

@@ -82,7 +82,7 @@ func (n *Node) Meta(key string) string {
 // that know it by its address.
 func Foreign(t *testing.T, cluster string, id int, voters func(address string) string) *Node {
 	t.Helper()
-	n := &Node{t: t, dir: t.TempDir(), Controller: "localhost:" + freePorts(t, 1)[0]}
+	n := &Node{t: t, dir: t.TempDir(), Controller: "localhost:" + FreePort(t)}
 	n.options = []string{"--initial-controllers", voters(n.Controller), "-t", cluster}
 	n.format(id, []string{"controller.quorum.bootstrap.servers=" + n.Controller})
 	n.Launch()
@@ -92,6 +92,6 @@ func Foreign(t *testing.T, cluster string, id int, voters func(address string) s
 // Move has a stopped controller listen on another port.
 func (n *Node) Move() {
 	n.t.Helper()
-	n.Controller = "localhost:" + freePorts(n.t, 1)[0]
+	n.Controller = "localhost:" + FreePort(n.t)
 	n.Configure("listeners=CONTROLLER://" + n.Controller)
 }

@@ -39,7 +39,8 @@ type Node struct {
 	t       *testing.T
 	dir     string   // holds server.properties, data and log
 	options []string // of storage format
-	command []string
+	storage []string // the command line of the storage tool
+	command []string // that of the node
 	cmd     *exec.Cmd
 	done    chan struct{} // closed when the process has ended
 	err     error         // of the process, once done
@@ -58,9 +59,25 @@ const (
 // starts a node on it. The process ends with the test.
 func Start(t *testing.T, settings ...string) *Node {
 	t.Helper()
+	n := New(t, settings...)
+	n.Restart()
+	return n
+}
+
+// New is Start of a node that is not started yet.
+func New(t *testing.T, settings ...string) *Node {
+	t.Helper()
+	n := Configured(t, "", settings...)
+	n.Format()
+	return n
+}
+
+// Configured is New of a node whose directory is not formatted yet.
+func Configured(t *testing.T, kind Kind, settings ...string) *Node {
+	t.Helper()
 	ports := freePorts(t, 2)
-	n := &Node{t: t, dir: t.TempDir(), Address: "localhost:" + ports[0], Controller: "localhost:" + ports[1]}
-	n.format(1, append([]string{
+	n := &Node{t: t, dir: t.TempDir(), Kind: kind, Address: "localhost:" + ports[0], Controller: "localhost:" + ports[1]}
+	n.configure(1, append([]string{
 		"controller.quorum.voters=1@" + n.Controller,
 		"offsets.topic.replication.factor=1",
 		"transaction.state.log.replication.factor=1",
@@ -68,16 +85,30 @@ func Start(t *testing.T, settings ...string) *Node {
 		"share.coordinator.state.topic.replication.factor=1",
 		"share.coordinator.state.topic.min.isr=1",
 	}, settings...))
+	return n
+}
+
+// StartDev starts a node in development mode, which formats its directory itself.
+func StartDev(t *testing.T) *Node {
+	t.Helper()
+	n := &Node{t: t, dir: t.TempDir(), Address: "localhost:" + FreePort(t)}
+	n.command = []string{Binary(t), "server", "--dev", "--data", n.Data(), "--listen", n.Address}
+	n.endWithTest(1)
 	n.Restart()
 	return n
 }
 
-// format writes the node's configuration, in which $NODE is its own directory,
-// formats it, and has the process end with the test.
+// format configures the node and formats its directory.
 func (n *Node) format(id int, settings []string) {
+	n.t.Helper()
+	n.configure(id, settings)
+	n.Format(n.options...)
+}
+
+// configure writes the node's configuration, and has the process end with the test.
+func (n *Node) configure(id int, settings []string) {
 	t := n.t
 	t.Helper()
-	config := filepath.Join(n.dir, "server.properties")
 	var roles, listeners []string
 	if n.Address != "" {
 		roles, listeners = append(roles, "broker"), append(listeners, "PLAINTEXT://"+n.Address)
@@ -90,50 +121,58 @@ func (n *Node) format(id int, settings []string) {
 		"node.id=" + strconv.Itoa(id),
 		"listeners=" + strings.Join(listeners, ","),
 		"controller.listener.names=CONTROLLER",
+		"log.dirs=" + n.Data(),
 	}, settings...)
-	if !slices.ContainsFunc(settings, func(s string) bool { return strings.HasPrefix(s, "log.dirs=") }) {
-		lines = append(lines, "log.dirs="+n.Data())
-	}
-	for i := range lines {
-		lines[i] = strings.ReplaceAll(lines[i], "$NODE", n.dir)
-	}
-	if err := os.WriteFile(config, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
+	if err := os.WriteFile(n.Config(), []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	var format []string
 	kind := n.Kind
 	if kind == "" {
 		kind = Kind(os.Getenv("KLAMM_NODE"))
 	}
 	switch kind {
 	case "", Klamm:
-		binary := klamm(t)
-		format = []string{binary, "storage"}
-		n.command = []string{binary, "server", config}
+		binary := Binary(t)
+		n.storage = []string{binary, "storage"}
+		n.command = []string{binary, "server", n.Config()}
 	case Kafka:
 		java := []string{"env", "KAFKA_HEAP=" + cmp.Or(os.Getenv("KAFKA_HEAP"), "512M"), KafkaTools(t), "java"}
-		format = append(slices.Clip(java), "kafka.tools.StorageTool")
-		n.command = append(slices.Clip(java), "kafka.Kafka", config)
+		n.storage = append(slices.Clip(java), "kafka.tools.StorageTool")
+		n.command = append(slices.Clip(java), "kafka.Kafka", n.Config())
 	default:
 		t.Fatalf("KLAMM_NODE=%s is neither klamm nor kafka", kind)
 	}
-	format = append(append(format, "format", "-t", ClusterID, "-c", config), n.options...)
-	if out, err := exec.Command(format[0], format[1:]...).CombinedOutput(); err != nil {
-		t.Fatalf("format: %v\n%s", err, out)
-	}
-	t.Cleanup(func() {
+	n.endWithTest(id)
+}
+
+// endWithTest has the process end with the test, and shows its log where that fails.
+func (n *Node) endWithTest(id int) {
+	n.t.Cleanup(func() {
 		n.Kill()
-		if t.Failed() {
-			t.Logf("the end of the log of node %d:\n%s", id, n.logTail())
+		if n.t.Failed() {
+			n.t.Logf("the end of the log of node %d:\n%s", id, n.logTail())
 		}
 	})
 }
 
-func klamm(t *testing.T) string {
+// Format formats the node's directory, with options of the command, and gives what
+// it prints.
+func (n *Node) Format(options ...string) string {
+	n.t.Helper()
+	args := slices.Concat(n.storage, []string{"format", "-t", ClusterID, "-c", n.Config()}, options)
+	out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+	if err != nil {
+		n.t.Fatalf("format: %v\n%s", err, out)
+	}
+	return string(out)
+}
+
+// Binary is the klamm that the tests are about.
+func Binary(t *testing.T) string {
 	t.Helper()
-	path := os.Getenv("KLAMM")
-	if path == "" {
-		path = filepath.Join(root(t), "bin", "klamm")
+	path, err := filepath.Abs(cmp.Or(os.Getenv("KLAMM"), filepath.Join(root(t), "bin", "klamm")))
+	if err != nil {
+		t.Fatal(err)
 	}
 	if _, err := os.Stat(path); err != nil {
 		t.Fatalf("no binary (make build): %v", err)
@@ -233,8 +272,10 @@ func (n *Node) end(s syscall.Signal) {
 	}
 }
 
-// Data is the directory in which the node's logs are.
-func (n *Node) Data() string { return filepath.Join(n.dir, "data") }
+// Data is the directory in which the node's logs are, or a file in it.
+func (n *Node) Data(elem ...string) string {
+	return filepath.Join(append([]string{n.dir, "data"}, elem...)...)
+}
 
 // Log is what the node has written to its log.
 func (n *Node) Log() string {
@@ -254,6 +295,12 @@ func (n *Node) logTail() string {
 		return err.Error()
 	}
 	return string(text[max(0, len(text)-4000):])
+}
+
+// FreePort is a port that nobody listens on now.
+func FreePort(t *testing.T) string {
+	t.Helper()
+	return freePorts(t, 1)[0]
 }
 
 // freePorts gives ports that nobody listens on now.
