@@ -18,7 +18,8 @@
 // Cases that a client of one node can not show are tested where the fault would
 // be: idle fetch sessions (B015) in broker/api, metadata that can not be applied
 // or is of an unknown type (B056, B081) in metadata/replay and metadata/snapshot,
-// short writes (B221) in storage. Where a node has to be cut off the test is in
+// short writes (B221) in storage, two sessions that end at once (B057) in
+// controller. Where a node has to be cut off the test is in
 // package partitions (B039, B041, B054). In package decisions reassignments are
 // listed and cancelled (B092, B093), a log directory is lost (B222), and replicas are
 // placed after a change of the controller (B089); in package cluster a reassignment
@@ -27,7 +28,7 @@
 // Cases that wait, and what for:
 //
 //	several nodes         B026 B027 B032 B038 B042 B044 B045 B047 B048 B050 B051
-//	                      B053 B057 B059 B060 B062 B063 B065 B066 B068 B069 B074
+//	                      B053 B059 B060 B062 B063 B065 B066 B068 B069 B074
 //	                      B087 B105 B113 B125 B131 B134 B135 B185 B195
 //	                      B198 B201 B203 B204 B207
 //	moving replicas       B095 B096 B192
