@@ -105,7 +105,8 @@ func (n *Node) format(id int, settings []string) {
 	n.Format(n.options...)
 }
 
-// configure writes the node's configuration, and has the process end with the test.
+// configure writes the node's configuration, in which $NODE is its own directory,
+// and has the process end with the test.
 func (n *Node) configure(id int, settings []string) {
 	t := n.t
 	t.Helper()
@@ -121,8 +122,13 @@ func (n *Node) configure(id int, settings []string) {
 		"node.id=" + strconv.Itoa(id),
 		"listeners=" + strings.Join(listeners, ","),
 		"controller.listener.names=CONTROLLER",
-		"log.dirs=" + n.Data(),
 	}, settings...)
+	if !slices.ContainsFunc(settings, func(s string) bool { return strings.HasPrefix(s, "log.dirs=") }) {
+		lines = append(lines, "log.dirs="+n.Data())
+	}
+	for i := range lines {
+		lines[i] = strings.ReplaceAll(lines[i], "$NODE", n.dir)
+	}
 	if err := os.WriteFile(n.Config(), []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
