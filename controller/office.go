@@ -188,6 +188,9 @@ func (o *office) decideOp(r *round, delta *metadata.Delta, op *op) {
 		}
 		sizes, total, err = r.measure(op, level, d.records)
 	}
+	if err == nil {
+		err = measureControl(d.control)
+	}
 	if op.failed = err; err != nil || len(d.records) == 0 && len(d.control) == 0 {
 		if r.empty() {
 			op.finish(err)

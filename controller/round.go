@@ -73,6 +73,15 @@ func (r *round) measure(o *op, level feature.Level, records []record.Record) (si
 	return sizes, total, nil
 }
 
+// measureControl returns an error where control records, which all go in one batch, are
+// too large for it: voters with the endpoints that they name themselves.
+func measureControl(records []record.Control) error {
+	if len(records) > 0 && len(record.EncodeControlBatch(records, 0, 0, 0)) > maxBatchBytes {
+		return errTooLarge
+	}
+	return nil
+}
+
 // add takes an op's records in, at least one, with what measure said of them;
 // the op is answered with the last.
 func (r *round) add(o *op, level feature.Level, records []record.Record, sizes []int, total int) {

@@ -191,6 +191,13 @@ func TestChangeVoters(t *testing.T) {
 		if err := w.c.RemoveVoter(within(time.Minute), 2, protocol.UUID{2}, ""); err != nil {
 			t.Error(err)
 		}
+		// One that names endpoints beyond measure does not cost the leader its office.
+		talkative := voter(1, "moved")
+		talkative.MaxKRaft = 1
+		for i := range 40 {
+			talkative.Endpoints = append(talkative.Endpoints, record.VoterEndpoint{Name: fmt.Sprint(i), Host: strings.Repeat("h", 30_000), Port: 1})
+		}
+		says(w.c.UpdateVoter(within(time.Minute), talkative), "POLICY_VIOLATION: Unable to perform excessively large batch operation.")
 		updated := voter(1, "moved")
 		updated.MaxKRaft = 1
 		if err := w.c.UpdateVoter(within(time.Minute), updated); err != nil {
