@@ -78,6 +78,7 @@ func TestExitCodes(t *testing.T) {
 		{"quorum status --bootstrap-server localhost", 2, "HOST:PORT"},
 		{"quorum status --bootstrap-server localhost:1 --bootstrap-controller localhost:1", 2, "one of"},
 		{"quorum status --bootstrap-server localhost:1 --timeout 1ms", 1, "no answer after 1ms"},
+		{"quorum add 4 --bootstrap-server localhost:1 --timeout 0", 2, "--timeout 0s leaves no time"},
 		{"quorum status ../../metadata/record/testdata/kafka", 0, "epoch 1: controller 1 leads|of a dynamic quorum: 1 (tDh8TkleRpSZkmARjBG3LA|log: offsets 0 to 163|offsets below 163, epoch 1"},
 		{"quorum status --json ../../metadata/record/testdata/kafka", 0, `"raft": null`},
 		{"metadata diff ../../metadata/record/testdata/kafka@34 ../../metadata/record/testdata/kafka@40", 0, "--- offset 34|+++ offset 40|+/configs/topics/orders/cleanup.policy: compact"},

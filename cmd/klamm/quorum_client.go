@@ -40,6 +40,9 @@ func (f *clusterFlags) check(cmd *cobra.Command) error {
 			return usagef("%q is no HOST:PORT", address)
 		}
 	}
+	if f.timeout <= 0 {
+		return usagef("--timeout %v leaves no time", f.timeout)
+	}
 	return nil
 }
 
