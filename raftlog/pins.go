@@ -75,10 +75,14 @@ func (p *pins) check(who peerID) error {
 
 func storeKey(id raft.ServerID) []byte { return []byte("Store/" + string(id)) }
 
-// checkStore pins the store of a server that shows up for the first time, and refuses
+// checkStore pins the store of a member that shows up for the first time, and refuses
 // another one of a voter: its disk is empty, whatever directory id it was given. One
-// that does not vote has nothing to have lost, so its pin is made anew.
-func (p *pins) checkStore(id raft.ServerID, store protocol.UUID, votes bool) error {
+// that does not vote has nothing to have lost, so its pin is made anew. Of strangers
+// nothing is kept: there is no end of ids that somebody can make up.
+func (p *pins) checkStore(id raft.ServerID, store protocol.UUID, member, votes bool) error {
+	if !member {
+		return nil
+	}
 	raw, err := p.logs.db.Get(storeKey(id))
 	known := err == nil && len(raw) == len(store)
 	switch {

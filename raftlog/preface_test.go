@@ -116,7 +116,7 @@ func newSide(t *testing.T, node protocol.NodeID, dir protocol.UUID, cluster stri
 	}
 	known := &voters{configured: []Voter{{ID: 1, Endpoint: ln.Addr().String()}, {ID: 2, Endpoint: ln.Addr().String()}}}
 	s.streams = newStreams(&cfg, serverID(node), known, pins)
-	s.store, s.votes = protocol.UUID{byte(node), 'd', 'b'}, func(raft.ServerID) bool { return true }
+	s.store, s.streams.member = protocol.UUID{byte(node), 'd', 'b'}, func(raft.ServerID) (member, votes bool) { return true, true }
 	go func() {
 		for {
 			conn, err := ln.Accept()
@@ -316,15 +316,15 @@ func TestStore(t *testing.T) {
 	server.own = peerID{2, b}.server()
 	meet := func(callerStore, serverStore protocol.UUID, votes bool) error {
 		for _, s := range []*side{server} {
-			s.votes = func(raft.ServerID) bool { return votes }
+			s.streams.member = func(raft.ServerID) (bool, bool) { return true, votes }
 			s.voters.configured = []Voter{{ID: 1, DirectoryID: a, Endpoint: "x:1"}, {ID: 2, DirectoryID: b, Endpoint: "x:2"}}
 		}
 		server.store = serverStore
 		caller := newSide(t, 1, a, "c", nil)
 		caller.own, caller.store = peerID{1, a}.server(), callerStore
 		caller.voters.configured = []Voter{{ID: 2, DirectoryID: b, Endpoint: server.ln.Addr().String()}}
-		caller.votes = func(raft.ServerID) bool { return votes }
-		if err := caller.pins.checkStore(peerID{2, b}.server(), protocol.UUID{2, 'd', 'b'}, false); err != nil {
+		caller.streams.member = func(raft.ServerID) (bool, bool) { return true, votes }
+		if err := caller.pins.checkStore(peerID{2, b}.server(), protocol.UUID{2, 'd', 'b'}, true, false); err != nil {
 			t.Fatal(err)
 		}
 		go func() {
@@ -355,5 +355,27 @@ func TestStore(t *testing.T) {
 	}
 	if err := meet(first, protocol.UUID{2, 'd', 'b'}, true); err == nil {
 		t.Error("the first store came back and was let in")
+	}
+}
+
+// TestStrangersLeaveNothing has servers call that are no members, as anybody can who
+// knows the cluster id: they are let in, to be heard of, and nothing is written.
+func TestStrangersLeaveNothing(t *testing.T) {
+	b, db := protocol.UUID{0xb}, newFakeDB()
+	server := newSide(t, 2, b, "c", db)
+	server.own = peerID{2, b}.server()
+	server.voters.configured = []Voter{{ID: 2, DirectoryID: b, Endpoint: "x:2"}}
+	server.streams.member = func(raft.ServerID) (bool, bool) { return false, false }
+	for i := range 10 {
+		h := hello{
+			Cluster: "c", Caller: peerID{7, protocol.UUID{1, byte(i)}}, Want: peerID{2, b},
+			ByDirectory: true, Store: protocol.UUID{byte(i), 'd', 'b'},
+		}
+		if err := server.judge(h); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(db.writes) > 0 {
+		t.Errorf("written: %q", db.writes)
 	}
 }

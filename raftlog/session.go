@@ -65,7 +65,7 @@ func (e *Engine) runSession(ctx context.Context) error {
 	s := &session{e: e, fsm: newFSM(e.cfg.StateMachine, e.fail, e.applied), wake: make(chan struct{}, 1), reshape: make(chan struct{}, 1), unfit: make(chan error, 1)}
 	s.fsm.applying = s.pokeShape
 	s.streams = newStreams(&e.cfg, e.own, e.voters, e.pins)
-	s.streams.store, s.streams.votes = e.store, s.votes
+	s.streams.store, s.streams.member = e.store, s.membership
 	s.trans = newTransport(s.streams, rpcTimeout, e.log, &e.acks)
 	s.herald = newHerald(e.own, s.trans, &e.acks)
 	s.trans.acked = s.herald.acked
@@ -291,13 +291,13 @@ func (s *session) alone() bool {
 // servers are the members of the quorum as this node's log has them last.
 func (s *session) servers() []raft.Server { return s.raft.GetConfiguration().Configuration().Servers }
 
-// votes tells whether a server is a voter, as this node's log has it last.
-func (s *session) votes(id raft.ServerID) bool {
+// membership tells what a server is, as this node's log has it last.
+func (s *session) membership(id raft.ServerID) (member, votes bool) {
 	if s.trans.raft.Load() == nil {
-		return false
+		return false, false
 	}
 	m, ok := s.member(id)
-	return ok && m.Suffrage == raft.Voter
+	return ok, ok && m.Suffrage == raft.Voter
 }
 
 func (s *session) member(id raft.ServerID) (raft.Server, bool) {

@@ -25,7 +25,7 @@ type streams struct {
 	cluster string
 	voters  *voters
 	store   protocol.UUID
-	votes   func(raft.ServerID) bool // whether a server is a voter
+	member  func(raft.ServerID) (member, votes bool) // what a server is
 	dial    func(ctx context.Context, endpoint string) (net.Conn, error)
 	pins    *pins
 	log     zerolog.Logger
@@ -175,7 +175,12 @@ func (s *streams) judge(h hello) error {
 			return err
 		}
 	}
-	return s.pins.checkStore(h.server(), h.Store, s.votes(h.server()))
+	return s.checkStore(h.server(), h.Store)
+}
+
+func (s *streams) checkStore(id raft.ServerID, store protocol.UUID) error {
+	member, votes := s.member(id)
+	return s.pins.checkStore(id, store, member, votes)
 }
 
 // Accept gives the library the next connection.
@@ -255,7 +260,7 @@ func (s *streams) introduce(ctx context.Context, conn net.Conn, peer peerID) err
 			return err
 		}
 	}
-	if err := s.pins.checkStore(peer.server(), w.Store, s.votes(peer.server())); err != nil {
+	if err := s.checkStore(peer.server(), w.Store); err != nil {
 		return err
 	}
 	return conn.SetDeadline(time.Time{})

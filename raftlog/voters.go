@@ -19,7 +19,8 @@ type voters struct {
 
 // dynamic tells whether the voters are in the log.
 func (v *voters) dynamic() bool {
-	return len(v.list()) > 0 && v.list()[0].DirectoryID != protocol.ZeroUUID
+	list := v.list()
+	return len(list) > 0 && list[0].DirectoryID != protocol.ZeroUUID
 }
 
 // list is the voters, without guests. It is not to be modified.
