@@ -85,7 +85,7 @@ func begin(cfg *Config, logs *logStore, stable *stableStore, snaps *snapshotStor
 func isOwn(cfg *Config, logs *logStore) (bool, error) {
 	owner, err := logs.db.Get([]byte(keyIdentity))
 	switch {
-	case err != nil && err.Error() == errNotFound.Error():
+	case isNotFound(err):
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("raft store: read its owner: %w", err)

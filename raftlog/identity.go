@@ -70,11 +70,11 @@ func openServer(cfg *Config, logs *logStore) (raft.ServerID, error) {
 			return "", fmt.Errorf("%s is of Raft server %q, but this is node %d, directory %s", boltFile, id, cfg.NodeID, cfg.DirectoryID)
 		}
 		return id, nil
-	case err.Error() != errNotFound.Error():
+	case !isNotFound(err):
 		return "", fmt.Errorf("raft store: read the server id: %w", err)
 	}
 	_, err = logs.db.Get([]byte(keyIdentity))
-	if err != nil && err.Error() != errNotFound.Error() {
+	if err != nil && !isNotFound(err) {
 		return "", fmt.Errorf("raft store: read its owner: %w", err)
 	}
 	id := serverID(cfg.NodeID)
@@ -97,7 +97,7 @@ func openStoreID(logs *logStore) (id protocol.UUID, err error) {
 		return protocol.UUID(raw), nil
 	case err == nil:
 		return id, fmt.Errorf("raft store: its id has %d bytes", len(raw))
-	case err.Error() != errNotFound.Error():
+	case !isNotFound(err):
 		return id, fmt.Errorf("raft store: read its id: %w", err)
 	}
 	id = protocol.NewUUID()

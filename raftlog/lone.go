@@ -45,12 +45,11 @@ func makeLone(l Lone, db database) error {
 	cfg := Config{NodeID: l.NodeID, DirectoryID: l.DirectoryID, ClusterID: l.ClusterID}
 	cfg.setDefaults()
 	logs := newLogStore(db, cfg.StoreTimeout, newFailure())
-	owner, err := db.Get([]byte(keyIdentity))
-	switch {
+	switch owned, err := isOwn(&cfg, logs); {
 	case err != nil:
-		return fmt.Errorf("raft store: read its owner: %w", err)
-	case string(owner) != cfg.identity():
-		return fmt.Errorf("%s is of %s, but this is %s", boltFile, owner, cfg.identity())
+		return err
+	case !owned:
+		return errors.New(boltFile + " has no owner: no node has begun a log in it")
 	}
 	snaps := &snapshotStore{store: l.Snapshots, fail: logs.fail}
 	if _, err := repairLog(logs, snaps); err != nil {
@@ -84,8 +83,11 @@ func makeLone(l Lone, db database) error {
 // lastMembership finds this node's server and the index of the last entry.
 func lastMembership(l Lone, db database, snaps *snapshotStore) (self raft.Server, last uint64, err error) {
 	self = raft.Server{Suffrage: raft.Voter, ID: serverID(l.NodeID)}
-	if id, err := db.Get([]byte(keyServer)); err == nil {
+	switch id, err := db.Get([]byte(keyServer)); {
+	case err == nil:
 		self.ID = raft.ServerID(id)
+	case !isNotFound(err):
+		return self, 0, fmt.Errorf("raft store: read the server id: %w", err)
 	}
 	find := func(c raft.Configuration) {
 		for _, s := range c.Servers {

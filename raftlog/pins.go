@@ -26,7 +26,7 @@ func openPins(logs *logStore, voters []Voter) (*pins, error) {
 	for _, v := range voters {
 		raw, err := logs.db.Get(pinKey(v.ID))
 		if err != nil {
-			if err.Error() == errNotFound.Error() {
+			if isNotFound(err) {
 				continue
 			}
 			return nil, fmt.Errorf("raft store: read the directory id of node %d: %w", v.ID, err)
@@ -86,7 +86,7 @@ func (p *pins) checkStore(id raft.ServerID, store protocol.UUID, member, votes b
 	raw, err := p.logs.db.Get(storeKey(id))
 	known := err == nil && len(raw) == len(store)
 	switch {
-	case err != nil && err.Error() != errNotFound.Error():
+	case err != nil && !isNotFound(err):
 		return fmt.Errorf("raft store: read the store of server %s: %w", id, err)
 	case known && protocol.UUID(raw) == store:
 		return nil

@@ -46,10 +46,10 @@ func (h *herald) follow(servers []raft.Server) {
 // committed.
 func (h *herald) committed(index, term uint64) {
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	if index > h.index {
 		h.index, h.term = index, term
 	}
-	defer h.mu.Unlock()
 	for _, wake := range h.wake {
 		poke(wake)
 	}

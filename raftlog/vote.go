@@ -22,6 +22,9 @@ const (
 // of raft-boltdb.
 var errNotFound = errors.New("not found")
 
+// isNotFound tells that a key is not in the store.
+func isNotFound(err error) bool { return err != nil && err.Error() == errNotFound.Error() }
+
 // stableStore stands between Raft and Bolt for the term and the vote.
 //
 // The library persists a vote in two writes, term first. A crash between them
@@ -45,11 +48,11 @@ type stableStore struct {
 func openStableStore(logs *logStore) (*stableStore, error) {
 	s := &stableStore{logs: logs, changed: func() {}}
 	term, err := logs.db.GetUint64([]byte(keyCurrentTerm))
-	if err != nil && err.Error() != errNotFound.Error() {
+	if err != nil && !isNotFound(err) {
 		return nil, fmt.Errorf("raft store: read the current term: %w", err)
 	}
 	vote, err := logs.db.Get([]byte(keyVote))
-	if err != nil && err.Error() != errNotFound.Error() {
+	if err != nil && !isNotFound(err) {
 		return nil, fmt.Errorf("raft store: read the vote: %w", err)
 	}
 	if len(vote) > 0 && len(vote) < 8 {
