@@ -39,9 +39,7 @@ func ReadStored(dir string, newest SnapshotMeta, each func(Entry) error) (*Store
 	if err := checkStored(path); err != nil {
 		return nil, err
 	}
-	options := boltOptions()
-	options.ReadOnly, options.Timeout = true, 100*time.Millisecond
-	db, err := raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: options})
+	db, err := raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: storedOptions()})
 	if err != nil {
 		return nil, storedError(path, err)
 	}
@@ -53,21 +51,26 @@ func ReadStored(dir string, newest SnapshotMeta, each func(Entry) error) (*Store
 	return s, nil
 }
 
-// checkStored finds out, without a change, whether a store can be read.
+func storedOptions() *bbolt.Options {
+	o := boltOptions()
+	o.ReadOnly, o.Timeout = true, 100*time.Millisecond
+	return o
+}
+
+// checkStored finds out, without a change, whether a store can be read. It looks at
+// the pages below Bolt's lock: those that a node is writing may seem to be damaged.
 func checkStored(path string) error {
 	if _, err := os.Stat(path); err != nil {
 		return err
 	}
-	options := boltOptions()
-	options.ReadOnly, options.Timeout = true, 100*time.Millisecond
-	if err := checkBolt(path); err != nil {
-		return damagedBolt(path, err)
-	}
-	db, err := bbolt.Open(path, 0o600, options)
+	db, err := bbolt.Open(path, 0o600, storedOptions())
 	if err != nil {
 		return storedError(path, err)
 	}
 	defer db.Close()
+	if err := checkBolt(path); err != nil {
+		return damagedBolt(path, err)
+	}
 	return db.View(func(tx *bbolt.Tx) error {
 		if tx.Bucket([]byte("logs")) == nil || tx.Bucket([]byte("conf")) == nil {
 			return fmt.Errorf("%s is empty: %w", path, fs.ErrNotExist)
@@ -89,11 +92,11 @@ func storedError(path string, err error) error {
 func readStored(db database, newest SnapshotMeta, each func(Entry) error) (*Stored, error) {
 	s := &Stored{Voted: protocol.NoNode, LastIndex: newest.Index, LastTerm: newest.Term}
 	var err error
-	if s.Term, err = db.GetUint64([]byte(keyCurrentTerm)); err != nil && err.Error() != errNotFound.Error() {
+	if s.Term, err = db.GetUint64([]byte(keyCurrentTerm)); err != nil && !isNotFound(err) {
 		return nil, err
 	}
 	vote, err := db.Get([]byte(keyVote))
-	if err != nil && err.Error() != errNotFound.Error() {
+	if err != nil && !isNotFound(err) {
 		return nil, err
 	}
 	if len(vote) > 8 && binary.BigEndian.Uint64(vote) == s.Term {
