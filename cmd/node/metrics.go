@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/klamm/klamm/broker"
+	"github.com/klamm/klamm/metadata/follower"
 	"github.com/klamm/klamm/metadata/replay"
 	"github.com/klamm/klamm/telemetry"
 )
@@ -16,6 +17,7 @@ import (
 type gauges struct {
 	broker   atomic.Pointer[broker.Broker]
 	quorum   atomic.Pointer[quorum]
+	follower atomic.Pointer[follower.Follower] // where there is no quorum
 	replayer atomic.Pointer[replay.Replayer]
 }
 

@@ -5,11 +5,12 @@ import (
 
 	cluster "github.com/klamm/klamm/metadata"
 	"github.com/klamm/klamm/metadata/replay"
+	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/telemetry"
 )
 
-// registerQuorum names the numbers of a controller, and of the cluster as each
-// controller knows it; those of a node that is none stay 0.
+// registerQuorum names who leads, the numbers of a controller, and those of the
+// cluster as each controller knows it; the latter two of a node that is none stay 0.
 func (g *gauges) registerQuorum(m *telemetry.Metrics) {
 	of := func(read func(*quorum) float64) func() float64 {
 		return func() float64 {
@@ -27,15 +28,15 @@ func (g *gauges) registerQuorum(m *telemetry.Metrics) {
 			return 0
 		}))
 	m.Gauge("kafka_server_raft_metrics_current_leader", "Id of the active controller; -1 while there is none.",
-		of(func(q *quorum) float64 {
-			leader, _ := q.Leader()
+		func() float64 {
+			leader, _ := g.leadership()
 			return float64(leader)
-		}))
+		})
 	m.Gauge("kafka_server_raft_metrics_current_epoch", "Epoch of the active controller, or of the last one.",
-		of(func(q *quorum) float64 {
-			l, _ := q.engine.Leadership()
-			return float64(l.Epoch)
-		}))
+		func() float64 {
+			_, epoch := g.leadership()
+			return float64(epoch)
+		})
 	const elections, fenced = "klamm_quorum_elections_by_evidence_total", "klamm_controller_fenced_brokers_total"
 	m.Counter(elections, "Elections that this node started because the leader's process was gone.",
 		of(func(q *quorum) float64 { return float64(q.engine.ElectionsByEvidence()) }))
@@ -63,6 +64,19 @@ func (g *gauges) registerQuorum(m *telemetry.Metrics) {
 			return float64(number.of(c.take(r)))
 		})
 	}
+}
+
+// leadership is the active controller as this node knows it, with a vote or without.
+func (g *gauges) leadership() (protocol.NodeID, protocol.ControllerEpoch) {
+	if q := g.quorum.Load(); q != nil {
+		l, _ := q.engine.Leadership()
+		return l.Leader, l.Epoch
+	}
+	if f := g.follower.Load(); f != nil {
+		leader, epoch, _ := f.Leadership()
+		return leader, epoch
+	}
+	return protocol.NoNode, 0
 }
 
 // census is what was counted last, for all who ask within one scrape.

@@ -61,6 +61,7 @@ func (n *node) runRoles(ctx context.Context, meta *metadata) error {
 		if err != nil {
 			return errors.Join(err, below.stop())
 		}
+		n.gauges.follower.Store(follower)
 		return errors.Join(n.runAbove(ctx, below, func(ctx context.Context) error {
 			return n.runBroker(ctx, below, meta, follower)
 		}), below.stop())
