@@ -102,7 +102,7 @@ func openRecovery(paths []string) (_ *recovery, err error) {
 		}
 		lock, err := vfs.OS().Lock(filepath.Join(path, ".lock"))
 		if errors.Is(err, vfs.ErrLocked) {
-			return nil, fmt.Errorf("a process holds %s: stop its node first; a quorum whose nodes run is not lost for good", path)
+			return nil, fmt.Errorf("a process holds %s: stop its node first", path)
 		}
 		if err != nil {
 			return nil, err

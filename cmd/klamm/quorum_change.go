@@ -140,7 +140,7 @@ func (q *quorumChange) ask(ctx context.Context) (*quorumStatus, error) {
 		return nil, err
 	}
 	if len(status.Voters) > 0 && status.Voters[0].DirectoryID == protocol.ZeroUUID.String() {
-		return nil, errors.New("the voters are those of controller.quorum.voters, for good: " +
+		return nil, errors.New("the voters are those of controller.quorum.voters: " +
 			"kafka-features upgrade --feature kraft.version=1 moves them into the metadata, where they can change")
 	}
 	return status, nil

@@ -37,15 +37,18 @@ func newFormatCommand() *cobra.Command {
 controller's first metadata. All nodes of a cluster are formatted with the same
 cluster id, release, features and credentials.
 
-The controllers of a cluster are named by controller.quorum.voters, for good, or
-the metadata itself names them, and they can come and go (klamm quorum). For
-the latter the first controller is formatted with --standalone, or all of the first
-ones with the same --initial-controllers; each that is to be added later with
---no-initial-controllers.`,
+The controllers of a cluster are named by controller.quorum.voters, or the metadata
+itself names them, and they can come and go (klamm quorum). For the latter, with
+controller.quorum.bootstrap.servers, the first controller is formatted with
+--standalone, or all of the first ones with the same --initial-controllers, where
+DIRECTORY is a fresh id for each (klamm storage random-uuid); each that is to be
+added later with --no-initial-controllers. Brokers without the controller role are
+formatted with none of these.`,
 		Example: `  klamm storage format -t $(klamm storage random-uuid) -c server.properties
   klamm storage format -t CLUSTER -c FILE --release-version 4.3-IV0
   klamm storage format -t CLUSTER -c FILE --feature group.version=0
   klamm storage format -t CLUSTER -c FILE --standalone
+  klamm storage format -t CLUSTER -c FILE --initial-controllers 1@one:9093:$ID1,2@two:9093:$ID2,3@three:9093:$ID3
   klamm storage format -t CLUSTER -c FILE --no-initial-controllers
   klamm storage format -t CLUSTER -c FILE --add-scram 'SCRAM-SHA-512=[name=admin,password=secret]'`,
 		Args: noArgs,
