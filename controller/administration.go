@@ -29,7 +29,7 @@ func (c *Controller) AlterConfigs(req *kmsg.AlterConfigsRequest, by string, dead
 
 // UpdateFeatures finalizes levels of features.
 func (c *Controller) UpdateFeatures(req *kmsg.UpdateFeaturesRequest, by string, deadline time.Time) *Pending[Change[*kmsg.UpdateFeaturesResponse]] {
-	p := newPending("UpdateFeatures", by, deadline, func(o *office, answer *Change[*kmsg.UpdateFeaturesResponse]) (decision, error) {
+	p := newPending(req, "UpdateFeatures", by, deadline, func(o *office, answer *Change[*kmsg.UpdateFeaturesResponse]) (decision, error) {
 		env := c.cfg.Env
 		var control []record.Control
 		if v := c.cfg.Voters; v != nil {
@@ -80,7 +80,7 @@ func (c *Controller) DeleteACLs(req *kmsg.DeleteACLsRequest, by string, deadline
 
 // UnregisterController removes a controller's registration.
 func (c *Controller) UnregisterController(id protocol.NodeID, by string, deadline time.Time) *Pending[struct{}] {
-	p := newPending("UnregisterController", by, deadline, func(o *office, _ *struct{}) (decision, error) {
+	p := newPending(nil, "UnregisterController", by, deadline, func(o *office, _ *struct{}) (decision, error) {
 		records, err := decide.UnregisterController(o.pending, id, c.cfg.Env)
 		return decision{records: records}, err
 	})

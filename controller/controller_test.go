@@ -404,6 +404,47 @@ func TestQueueIsBoundedByBytes(t *testing.T) {
 	})
 }
 
+// Every request that can be large counts in the queue.
+func TestRequestsAreWeighed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, testConfig())
+		defer w.stop()
+		w.join(1, 'a')
+		w.log.Hold()
+		w.create(1, "in-flight")
+		synctest.Wait()
+		large := strings.Repeat("x", 1<<20)
+		update := kmsg.NewPtrUpdateFeaturesRequest()
+		update.FeatureUpdates = []kmsg.UpdateFeaturesRequestFeatureUpdate{{Feature: large}}
+		assign := kmsg.NewPtrAssignReplicasToDirsRequest()
+		assign.Directories = []kmsg.AssignReplicasToDirsRequestDirectory{{
+			Topics: []kmsg.AssignReplicasToDirsRequestDirectoryTopic{{Partitions: make([]kmsg.AssignReplicasToDirsRequestDirectoryTopicPartition, 1<<20)}},
+		}}
+		broker := kmsg.NewPtrBrokerRegistrationRequest()
+		broker.ClusterID = large
+		controller := kmsg.NewPtrControllerRegistrationRequest()
+		controller.Listeners = []kmsg.ControllerRegistrationRequestListener{{Name: large}}
+		alter := kmsg.NewPtrAlterPartitionRequest()
+		alter.Topics = []kmsg.AlterPartitionRequestTopic{{Partitions: make([]kmsg.AlterPartitionRequestTopicPartition, 1<<20)}}
+		elect := kmsg.NewPtrElectLeadersRequest()
+		elect.Topics = []kmsg.ElectLeadersRequestTopic{{Topic: large}}
+		for name, submit := range map[string]func(){
+			"UpdateFeatures":         func() { w.c.UpdateFeatures(update, "", soon()) },
+			"AssignReplicasToDirs":   func() { w.c.AssignReplicasToDirs(assign, soon()) },
+			"BrokerRegistration":     func() { w.c.RegisterBroker(broker, soon()) },
+			"ControllerRegistration": func() { w.c.RegisterController(controller, soon()) },
+			"AlterPartition":         func() { w.c.AlterPartition(alter, soon()) },
+			"ElectLeaders":           func() { w.c.ElectLeaders(elect, "", soon()) },
+			"DeleteTopics":           func() { w.c.DeleteTopics(&kmsg.DeleteTopicsRequest{TopicNames: []string{large}}, "", soon()) },
+		} {
+			before := w.c.bytes
+			if submit(); w.c.bytes-before < 1<<20 {
+				t.Errorf("%s counts for %d bytes", name, w.c.bytes-before)
+			}
+		}
+	})
+}
+
 func TestStopAnswersEverybody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, testConfig())

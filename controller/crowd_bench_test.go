@@ -28,7 +28,7 @@ func BenchmarkFence(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					var leaving decide.Leaving
-					p := newPending("fence", "", time.Time{}, func(o *office, _ *struct{}) (decision, error) {
+					p := newPending(nil, "fence", "", time.Time{}, func(o *office, _ *struct{}) (decision, error) {
 						records, more := decide.Fence(o.pending, 2, "test", o.c.cfg.Env, &leaving)
 						return decision{records: records, more: more}, nil
 					})

@@ -21,7 +21,7 @@ type op struct {
 	received time.Time
 	deadline time.Time // zero = none
 	atomic   bool      // all records or none, however many
-	bytes    int       // of the request, where that can be large
+	bytes    int       // of the request, where that can be large and may wait
 	// decide runs once, on the loop's goroutine.
 	decide func(o *office) (decision, error)
 	// tooLate runs instead of decide where the deadline has passed; may be nil.
@@ -99,11 +99,15 @@ type Pending[T any] struct {
 	value T
 }
 
-// newPending makes an op whose decide sets the value.
-func newPending[T any](name, by string, deadline time.Time, decide func(o *office, value *T) (decision, error)) *Pending[T] {
+// newPending makes an op whose decide sets the value. req is what it weighs in the
+// queue, nil for nothing.
+func newPending[T any](req kmsg.Request, name, by string, deadline time.Time, decide func(o *office, value *T) (decision, error)) *Pending[T] {
 	p := &Pending[T]{op: &op{
 		name: name, by: by, received: time.Now(), deadline: deadline, done: make(chan error, 1),
 	}}
+	if req != nil {
+		p.op.bytes = weigh(req)
+	}
 	p.op.decide = func(o *office) (decision, error) { return decide(o, &p.value) }
 	return p
 }

@@ -18,7 +18,7 @@ import (
 func (c *Controller) RegisterBroker(req *kmsg.BrokerRegistrationRequest, deadline time.Time) *Pending[protocol.BrokerEpoch] {
 	id := protocol.NodeID(req.BrokerID)
 	var leaving decide.Leaving
-	p := newPending("BrokerRegistration", "", deadline, func(o *office, epoch *protocol.BrokerEpoch) (decision, error) {
+	p := newPending(req, "BrokerRegistration", "", deadline, func(o *office, epoch *protocol.BrokerEpoch) (decision, error) {
 		now := time.Now()
 		records, e, err := decide.RegisterBroker(o.pending, req, o.sessions.alive(id, now), c.cfg.Env, &leaving)
 		if err != nil || e < 0 {
@@ -38,7 +38,8 @@ func (c *Controller) RegisterBroker(req *kmsg.BrokerRegistrationRequest, deadlin
 func (c *Controller) Heartbeat(req *kmsg.BrokerHeartbeatRequest, deadline time.Time) *Pending[*kmsg.BrokerHeartbeatResponse] {
 	id := protocol.NodeID(req.BrokerID)
 	var p *Pending[*kmsg.BrokerHeartbeatResponse]
-	p = newPending("BrokerHeartbeat", "", deadline, func(o *office, resp **kmsg.BrokerHeartbeatResponse) (decision, error) {
+	// It weighs nothing: large requests that wait must not make a broker silent.
+	p = newPending(nil, "BrokerHeartbeat", "", deadline, func(o *office, resp **kmsg.BrokerHeartbeatResponse) (decision, error) {
 		return c.heartbeat(o, req, p.op.received, resp)
 	})
 	p.op.heartbeatOf = life{id, protocol.BrokerEpoch(req.BrokerEpoch)}
@@ -85,7 +86,7 @@ func (c *Controller) heartbeat(o *office, req *kmsg.BrokerHeartbeatRequest, rece
 
 // AssignReplicasToDirs takes a broker's word for the directories of its replicas.
 func (c *Controller) AssignReplicasToDirs(req *kmsg.AssignReplicasToDirsRequest, deadline time.Time) *Pending[*kmsg.AssignReplicasToDirsResponse] {
-	p := newPending("AssignReplicasToDirs", "", deadline, func(o *office, resp **kmsg.AssignReplicasToDirsResponse) (decision, error) {
+	p := newPending(req, "AssignReplicasToDirs", "", deadline, func(o *office, resp **kmsg.AssignReplicasToDirsResponse) (decision, error) {
 		records, r, err := decide.AssignReplicasToDirs(o.pending, req, c.cfg.Env)
 		*resp = r
 		return decision{records: records}, err
@@ -97,7 +98,7 @@ func (c *Controller) AssignReplicasToDirs(req *kmsg.AssignReplicasToDirsRequest,
 // UnregisterBroker removes a broker's registration.
 func (c *Controller) UnregisterBroker(id protocol.NodeID, by string, deadline time.Time) *Pending[struct{}] {
 	var leaving decide.Leaving
-	p := newPending("UnregisterBroker", by, deadline, func(o *office, _ *struct{}) (decision, error) {
+	p := newPending(nil, "UnregisterBroker", by, deadline, func(o *office, _ *struct{}) (decision, error) {
 		records, more, err := decide.UnregisterBroker(o.pending, id, c.cfg.Env, &leaving)
 		return decision{records: records, more: more, then: func(_, _ int64) {
 			if !more {
@@ -111,7 +112,7 @@ func (c *Controller) UnregisterBroker(id protocol.NodeID, by string, deadline ti
 
 // RegisterController registers a controller.
 func (c *Controller) RegisterController(req *kmsg.ControllerRegistrationRequest, deadline time.Time) *Pending[struct{}] {
-	p := newPending("ControllerRegistration", "", deadline, func(o *office, _ *struct{}) (decision, error) {
+	p := newPending(req, "ControllerRegistration", "", deadline, func(o *office, _ *struct{}) (decision, error) {
 		records, err := decide.RegisterController(o.pending, req)
 		return decision{records: records}, err
 	})
@@ -121,7 +122,7 @@ func (c *Controller) RegisterController(req *kmsg.ControllerRegistrationRequest,
 
 // AllocateProducerIDs hands out a block of producer ids.
 func (c *Controller) AllocateProducerIDs(req *kmsg.AllocateProducerIDsRequest, deadline time.Time) *Pending[*kmsg.AllocateProducerIDsResponse] {
-	p := newPending("AllocateProducerIds", "", deadline, func(o *office, resp **kmsg.AllocateProducerIDsResponse) (decision, error) {
+	p := newPending(nil, "AllocateProducerIds", "", deadline, func(o *office, resp **kmsg.AllocateProducerIDsResponse) (decision, error) {
 		records, r, err := decide.AllocateProducerIDs(o.pending, req)
 		*resp = r
 		return decision{records: records}, err
@@ -160,12 +161,12 @@ func (c *Controller) CreatePartitions(req *kmsg.CreatePartitionsRequest, by stri
 }
 
 func change[R any](c *Controller, req kmsg.Request, name, by string, deadline time.Time, run func(o *office) ([]record.Record, R)) *Pending[Change[R]] {
-	p := newPending(name, by, deadline, func(o *office, answer *Change[R]) (decision, error) {
+	p := newPending(req, name, by, deadline, func(o *office, answer *Change[R]) (decision, error) {
 		records, resp := run(o)
 		answer.Response, answer.Offset = resp, -1
 		return decision{records: records, then: func(_, last int64) { answer.Offset = last }}, nil
 	})
-	p.op.atomic, p.op.bytes = true, weigh(req)
+	p.op.atomic = true
 	c.submit(p.op)
 	return p
 }

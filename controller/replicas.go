@@ -14,12 +14,11 @@ import (
 // AlterPartition takes a broker's word for the ISRs of the partitions that it
 // leads.
 func (c *Controller) AlterPartition(req *kmsg.AlterPartitionRequest, deadline time.Time) *Pending[*kmsg.AlterPartitionResponse] {
-	p := newPending("AlterPartition", "", deadline, func(o *office, resp **kmsg.AlterPartitionResponse) (decision, error) {
+	p := newPending(req, "AlterPartition", "", deadline, func(o *office, resp **kmsg.AlterPartitionResponse) (decision, error) {
 		records, r, err := decide.AlterPartition(o.pending, req, c.cfg.Env)
 		*resp = r
 		return decision{records: records}, err
 	})
-	p.op.bytes = weigh(req)
 	c.submit(p.op)
 	return p
 }
@@ -27,12 +26,11 @@ func (c *Controller) AlterPartition(req *kmsg.AlterPartitionRequest, deadline ti
 // ElectLeaders elects leaders that an administrator asks for. The records of the
 // request need not be atomic.
 func (c *Controller) ElectLeaders(req *kmsg.ElectLeadersRequest, by string, deadline time.Time) *Pending[Change[*kmsg.ElectLeadersResponse]] {
-	p := newPending("ElectLeaders", by, deadline, func(o *office, answer *Change[*kmsg.ElectLeadersResponse]) (decision, error) {
+	p := newPending(req, "ElectLeaders", by, deadline, func(o *office, answer *Change[*kmsg.ElectLeadersResponse]) (decision, error) {
 		records, resp, err := decide.ElectLeaders(o.pending, req, c.cfg.Env)
 		answer.Response, answer.Offset = resp, -1
 		return decision{records: records, then: func(_, last int64) { answer.Offset = last }}, err
 	})
-	p.op.bytes = weigh(req)
 	c.submit(p.op)
 	return p
 }
@@ -47,7 +45,7 @@ func (c *Controller) AlterPartitionReassignments(req *kmsg.AlterPartitionAssignm
 
 // ListPartitionReassignments tells which partitions are on their way.
 func (c *Controller) ListPartitionReassignments(req *kmsg.ListPartitionReassignmentsRequest, deadline time.Time) *Pending[*kmsg.ListPartitionReassignmentsResponse] {
-	p := newPending("ListPartitionReassignments", "", deadline, func(o *office, resp **kmsg.ListPartitionReassignmentsResponse) (decision, error) {
+	p := newPending(req, "ListPartitionReassignments", "", deadline, func(o *office, resp **kmsg.ListPartitionReassignmentsResponse) (decision, error) {
 		*resp = decide.ListPartitionReassignments(o.pending, req)
 		return decision{}, nil
 	})

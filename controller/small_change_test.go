@@ -42,7 +42,7 @@ func brokerDir(id protocol.NodeID) protocol.UUID { return protocol.UUID{'D', byt
 // fill has records written as they are.
 func fill(tb testing.TB, c *Controller, records []record.Record) {
 	tb.Helper()
-	p := newPending("fill", "", time.Time{}, func(*office, *struct{}) (decision, error) {
+	p := newPending(nil, "fill", "", time.Time{}, func(*office, *struct{}) (decision, error) {
 		return decision{records: records}, nil
 	})
 	c.submit(p.op)

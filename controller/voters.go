@@ -241,7 +241,7 @@ func (c *Controller) UpdateVoter(ctx context.Context, updated record.Voter) erro
 // writeVoters commits the voters that change decides on those of the log.
 func (c *Controller) writeVoters(ctx context.Context, name, by string, change func(snapshot.Quorum) (*record.Voters, error)) error {
 	deadline, _ := ctx.Deadline()
-	p := newPending(name, by, deadline, func(*office, *struct{}) (decision, error) {
+	p := newPending(nil, name, by, deadline, func(*office, *struct{}) (decision, error) {
 		voters, err := change(c.cfg.Voters.Quorum())
 		if err != nil {
 			return decision{}, err
