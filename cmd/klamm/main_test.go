@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/klamm/klamm/metadata/snapshot"
+	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/storage"
 	"github.com/klamm/klamm/storage/vfs"
 )
@@ -267,5 +268,36 @@ func TestRecover(t *testing.T) {
 	}
 	if code, _, errs := klamm("metadata", "recover", "--yes", dirs[0]); code != 1 || !strings.Contains(errs, "is the only voter already") {
 		t.Errorf("twice: %d %s", code, errs)
+	}
+}
+
+// A recovery that was stopped halfway is done again, as a whole: its epochs are above
+// those of the quorum that was. The names of directories are no patterns.
+func TestRecoverAgain(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "disk[1]")
+	metadataLog := filepath.Join(dir, metadataDir)
+	if err := os.CopyFS(metadataLog, os.DirFS("../../metadata/record/testdata/kafka")); err != nil {
+		t.Fatal(err)
+	}
+	meta := "version=1\ncluster.id=a2xhbW0tdGVzdC1jbHVzdA\nnode.id=2\ndirectory.id=" + protocol.NewUUID().String() + "\n"
+	if err := os.WriteFile(filepath.Join(dir, "meta.properties"), []byte(meta), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	recover := []string{"metadata", "recover", "--yes", "--listener", "CONTROLLER://localhost:9093", dir}
+	inTheWay := filepath.Join(metadataLog, "quorum-state.tmp")
+	if err := os.Mkdir(inTheWay, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs := klamm(recover...); code != 1 || !strings.Contains(errs, "quorum-state.tmp") {
+		t.Fatalf("where the epoch can not be written: %d %s", code, errs)
+	}
+	if err := os.Remove(inTheWay); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs := klamm(recover...); code != 0 {
+		t.Errorf("again: %d %s", code, errs)
+	}
+	if _, out, errs := klamm("quorum", "status", dir); !strings.Contains(out, "voters of a dynamic quorum: 2 ") || !strings.Contains(out, "epoch 101:") {
+		t.Errorf("afterwards: %s%s", out, errs)
 	}
 }

@@ -23,7 +23,7 @@ import (
 
 // makeLone changes the directory, and returns what it has put aside.
 func (l *leftover) makeLone(epoch protocol.ControllerEpoch, listener *record.VoterEndpoint) (saved []string, err error) {
-	aside := backup{dir: l.q.Dir, suffix: ".before-recover-" + time.Now().UTC().Format("20060102T150405Z")}
+	aside := backup{dir: l.q.Dir, suffix: ".before-recover-" + time.Now().UTC().Format("20060102T150405.000000Z")}
 	var voters []record.Control
 	if l.q.Dynamic {
 		voters = []record.Control{&record.Voters{Voters: []record.Voter{*l.self(listener)}}}
@@ -65,11 +65,6 @@ func (l *leftover) takeOver(aside *backup, epoch protocol.ControllerEpoch, voter
 			}
 		}
 	}
-	if voters != nil {
-		if err := l.appendVoters(aside, voters); err != nil {
-			return err
-		}
-	}
 	// The first term of the new store is not below the epoch that this file tells.
 	if err := aside.copy("quorum-state"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -78,16 +73,28 @@ func (l *leftover) takeOver(aside *backup, epoch protocol.ControllerEpoch, voter
 	if !l.q.Dynamic {
 		ids = []protocol.NodeID{l.q.Meta.NodeID}
 	}
-	return raftlog.WriteObserverState(l.q.Dir, protocol.NoNode, epoch, ids)
+	if err := raftlog.WriteObserverState(l.q.Dir, protocol.NoNode, epoch, ids); err != nil || voters == nil {
+		return err
+	}
+	// The voters go last: with them it is done, and who was stopped before does all again.
+	return l.appendVoters(aside, voters)
 }
 
 // appendVoters appends control records to the metadata log's last segment.
 func (l *leftover) appendVoters(aside *backup, voters []record.Control) error {
-	segments, err := filepath.Glob(filepath.Join(l.q.Dir, "*.log"))
-	if err != nil || len(segments) == 0 {
-		return errors.Join(err, fmt.Errorf("%s has no segment", l.q.Dir))
+	names, err := os.ReadDir(l.q.Dir) // sorted, which is by offset
+	if err != nil {
+		return err
 	}
-	name := filepath.Base(segments[len(segments)-1]) // sorted, which is by offset
+	var name string
+	for _, e := range names {
+		if strings.HasSuffix(e.Name(), ".log") {
+			name = e.Name()
+		}
+	}
+	if name == "" {
+		return fmt.Errorf("%s has no segment", l.q.Dir)
+	}
 	if err := aside.copy(name); err != nil {
 		return err
 	}
