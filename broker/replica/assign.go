@@ -2,6 +2,7 @@ package replica
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -35,18 +36,28 @@ type assignments struct {
 
 // add takes what differs between the metadata and the directories here.
 func (a *assignments) add(wanted map[partitionKey]protocol.UUID) {
-	if len(wanted) == 0 {
-		return
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for key, dir := range wanted {
-		a.wanted[key] = dir
+	maps.Copy(a.wanted, wanted)
+	a.wakeLocked()
+}
+
+// again takes back what was not taken up; what has been added since is newer.
+func (a *assignments) again(retry map[partitionKey]protocol.UUID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for key, dir := range retry {
+		if _, ok := a.wanted[key]; !ok {
+			a.wanted[key] = dir
+		}
 	}
 	a.wakeLocked()
 }
 
 func (a *assignments) wakeLocked() {
+	if len(a.wanted) == 0 {
+		return
+	}
 	select {
 	case a.wake <- struct{}{}:
 	default: // whoever added meanwhile has left a token
@@ -54,7 +65,6 @@ func (a *assignments) wakeLocked() {
 }
 
 // take gives what one request may carry, and a token if there is more.
-
 func (a *assignments) take() map[partitionKey]protocol.UUID {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -105,7 +115,7 @@ func (m *Manager) RunAssignments(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		m.assignments.add(retry)
+		m.assignments.again(retry)
 	}
 }
 
@@ -134,7 +144,9 @@ func (m *Manager) assign(ctx context.Context, wanted map[partitionKey]protocol.U
 					// It is so, or there is no such replica any more.
 				default:
 					key := partitionKey{t.TopicID, p.Partition}
-					retry[key] = wanted[key]
+					if dir, asked := wanted[key]; asked {
+						retry[key] = dir
+					}
 				}
 			}
 		}

@@ -71,6 +71,21 @@ func TestAssign(t *testing.T) {
 	}
 }
 
+// What has been added while a request was under way is not undone by what it did not
+// get done.
+func TestNewAssignmentIsKept(t *testing.T) {
+	a := assignments{wake: make(chan struct{}, 1), wanted: map[partitionKey]protocol.UUID{}}
+	key, other := partitionKey{protocol.NewUUID(), 0}, partitionKey{protocol.NewUUID(), 0}
+	old, dir := protocol.NewUUID(), protocol.NewUUID()
+	a.add(map[partitionKey]protocol.UUID{key: old, other: old})
+	failed := a.take()
+	a.add(map[partitionKey]protocol.UUID{key: dir})
+	a.again(failed)
+	if got := a.take(); got[key] != dir || got[other] != old {
+		t.Errorf("%v, want %v at its new place %v", got, key, dir)
+	}
+}
+
 // However many there are, each goes once, so many at a time.
 func TestAssignmentsAreBounded(t *testing.T) {
 	a := assignments{wake: make(chan struct{}, 1), wanted: map[partitionKey]protocol.UUID{}}
