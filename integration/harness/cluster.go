@@ -21,18 +21,28 @@ type Cluster struct {
 // too, and starts a node on each. The processes end with the test.
 func StartCluster(t *testing.T, count int, settings ...string) *Cluster {
 	t.Helper()
+	c := ConfiguredCluster(t, "", count, settings...)
+	for _, n := range c.Nodes {
+		n.Format()
+	}
+	c.Restart()
+	return c
+}
+
+// ConfiguredCluster is StartCluster of nodes whose directories are not formatted yet.
+func ConfiguredCluster(t *testing.T, kind Kind, count int, settings ...string) *Cluster {
+	t.Helper()
 	ports := freePorts(t, 2*count)
 	c := &Cluster{}
 	var voters []string
 	for i := range count {
-		n := &Node{t: t, dir: t.TempDir(), Address: "localhost:" + ports[2*i], Controller: "localhost:" + ports[2*i+1]}
+		n := &Node{t: t, dir: t.TempDir(), Kind: kind, Address: "localhost:" + ports[2*i], Controller: "localhost:" + ports[2*i+1]}
 		c.Nodes = append(c.Nodes, n)
 		voters = append(voters, fmt.Sprintf("%d@%s", i+1, n.Controller))
 	}
 	for i, n := range c.Nodes {
-		n.format(i+1, append([]string{"controller.quorum.voters=" + strings.Join(voters, ",")}, settings...))
+		n.configure(i+1, append([]string{"controller.quorum.voters=" + strings.Join(voters, ",")}, settings...))
 	}
-	c.Restart()
 	return c
 }
 

@@ -240,7 +240,7 @@ func (n *Node) Await() {
 // Kill is kill -9.
 func (n *Node) Kill() {
 	if n.cmd != nil {
-		n.end(syscall.SIGKILL)
+		n.End(syscall.SIGKILL)
 	}
 }
 
@@ -255,7 +255,7 @@ func (n *Node) Signal(s syscall.Signal) {
 // Stop is a clean stop, which must be one.
 func (n *Node) Stop() {
 	n.t.Helper()
-	n.end(syscall.SIGTERM)
+	n.End(syscall.SIGTERM)
 	var exit *exec.ExitError
 	if errors.As(n.err, &exit) && exit.ExitCode() == 128+int(syscall.SIGTERM) {
 		return // how Java ends after its shutdown hooks
@@ -265,8 +265,8 @@ func (n *Node) Stop() {
 	}
 }
 
-// end sends a signal and waits for the end of the process.
-func (n *Node) end(s syscall.Signal) {
+// End sends a signal and waits for the end of the process.
+func (n *Node) End(s syscall.Signal) {
 	n.t.Helper()
 	_ = n.cmd.Process.Signal(s) // an error: it has ended already
 	select {

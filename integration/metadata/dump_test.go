@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/klamm/klamm/integration/harness"
 	"github.com/klamm/klamm/metadata/feature"
 	metarecord "github.com/klamm/klamm/metadata/record"
 )
@@ -18,7 +19,7 @@ import (
 // dumpLog is what Kafka's dump tool prints of files, by file.
 func dumpLog(t *testing.T, paths ...string) map[string]string {
 	t.Helper()
-	out := run(t, kafkaTools(t), "dump-log", "--cluster-metadata-decoder", "--files", strings.Join(paths, ","))
+	out := run(t, harness.KafkaTools(t), "dump-log", "--cluster-metadata-decoder", "--files", strings.Join(paths, ","))
 	dumps := map[string]string{}
 	for _, dump := range strings.Split("\n"+out, "\nDumping ")[1:] {
 		path, text, _ := strings.Cut(dump, "\n")
@@ -196,9 +197,9 @@ func (z *namer) entry(e entry) string {
 	})
 	text = ports.ReplaceAllStringFunc(text, func(pair string) string {
 		switch ports.FindStringSubmatch(pair)[1] {
-		case z.n.broker:
+		case port(z.n.t, z.n.Address):
 			return `"port":<broker port>`
-		case z.n.controller:
+		case port(z.n.t, z.n.Controller):
 			return `"port":<controller port>`
 		}
 		return pair

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,6 +13,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm/klamm/integration/harness"
 )
 
 var codecs = map[string]kgo.CompressionCodec{
@@ -126,11 +127,13 @@ func same(t *testing.T, want, got map[string]string) {
 	}
 }
 
+var movedSettings = append([]string{"metadata.log.max.record.bytes.between.snapshots=5000"}, operationSettings...)
+
 // moved is a node of the other kind on a copy of the directory.
-func moved(t *testing.T, from *node, to kind) *node {
+func moved(t *testing.T, from *node, to harness.Kind) *node {
 	t.Helper()
-	n := bareNode(t, to, from.settings...)
-	if err := os.CopyFS(n.data(), os.DirFS(from.data())); err != nil {
+	n := bareNode(t, to, movedSettings...)
+	if err := os.CopyFS(n.Data(), os.DirFS(from.Data())); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -139,14 +142,14 @@ func moved(t *testing.T, from *node, to kind) *node {
 // TestKafkaDirectory: what Apache Kafka has left opens here, and our commands
 // read it; what klamm makes of it opens in Kafka again.
 func TestKafkaDirectory(t *testing.T) {
-	peer := newNode(t, kafka(t), "", append(operationSettings, "metadata.log.max.record.bytes.between.snapshots=5000")...)
+	peer := newNode(t, harness.Kafka, "", movedSettings...)
 	peer.start()
 	furnish(peer)
 	was := findings(peer)
 	peer.stop()
 	inspectDirectory(t, peer)
 
-	n := moved(t, peer, klamm(t))
+	n := moved(t, peer, harness.Klamm)
 	for range 2 { // the second start finds Raft's own store
 		n.start()
 		same(t, was, findings(n))
@@ -155,7 +158,7 @@ func TestKafkaDirectory(t *testing.T) {
 	}
 	inspectDirectory(t, n)
 
-	n = moved(t, n, kafka(t))
+	n = moved(t, n, harness.Kafka)
 	n.start()
 	same(t, was, findings(n))
 	n.stop()
@@ -164,10 +167,9 @@ func TestKafkaDirectory(t *testing.T) {
 // inspectDirectory asks klamm's commands for what furnish has left.
 func inspectDirectory(t *testing.T, n *node) {
 	t.Helper()
-	binary := klamm(t).binary
 	show := func(args ...string) string {
 		t.Helper()
-		return run(t, binary, append([]string{"metadata", "show"}, args...)...)
+		return harness.MustRun(t, append([]string{"metadata", "show"}, args...)...)
 	}
 	want := func(out string, all ...string) {
 		t.Helper()
@@ -177,39 +179,39 @@ func inspectDirectory(t *testing.T, n *node) {
 			}
 		}
 	}
-	want(show(n.data()), "retention.ms: 7200000", "SCRAM-SHA-512", "producer_byte_rate: 1500", "nextProducerId: ", "__consumer_offsets", "metadata.version: 33")
-	want(show(n.data(), "configs/topics/minimum"), "min.insync.replicas: 2")
-	if out := strings.TrimSpace(show("--json", n.data(), "features/metadata.version")); out != "33" {
+	want(show(n.Data()), "retention.ms: 7200000", "SCRAM-SHA-512", "producer_byte_rate: 1500", "nextProducerId: ", "__consumer_offsets", "metadata.version: 33")
+	want(show(n.Data(), "configs/topics/minimum"), "min.insync.replicas: 2")
+	if out := strings.TrimSpace(show("--json", n.Data(), "features/metadata.version")); out != "33" {
 		t.Errorf("metadata.version is %q", out)
 	}
 	var tree map[string]any
-	if err := json.Unmarshal([]byte(show("--json", n.data())), &tree); err != nil || len(tree["topics"].(map[string]any)) < 10 {
+	if err := json.Unmarshal([]byte(show("--json", n.Data())), &tree); err != nil || len(tree["topics"].(map[string]any)) < 10 {
 		t.Errorf("the tree as JSON has the topics %v, %v", tree["topics"], err)
 	}
 	checkpoints, err := filepath.Glob(n.metadata("*.checkpoint"))
 	if err != nil || len(checkpoints) < 2 {
 		t.Fatalf("checkpoints %v, %v", checkpoints, err)
 	}
-	for _, path := range []string{n.data(), n.metadata(), n.metadata(firstSegment), checkpoints[len(checkpoints)-1]} {
+	for _, path := range []string{n.Data(), n.metadata(), n.metadata(firstSegment), checkpoints[len(checkpoints)-1]} {
 		want(show(path), "metadata.version: 33")
-		want(run(t, binary, "metadata", "dump", path), "TOPIC_RECORD")
-		for line := range strings.Lines(run(t, binary, "metadata", "dump", "--json", path)) {
+		want(harness.MustRun(t, "metadata", "dump", path), "TOPIC_RECORD")
+		for line := range strings.Lines(harness.MustRun(t, "metadata", "dump", "--json", path)) {
 			if !json.Valid([]byte(line)) {
 				t.Errorf("dump --json prints %q", line)
 			}
 		}
 	}
-	if out, err := exec.Command(binary, "metadata", "show", "--at", "20", n.metadata(firstSegment), "topics/none").CombinedOutput(); err == nil {
+	if out, _, ok := harness.Run(t, "metadata", "show", "--at", "20", n.metadata(firstSegment), "topics/none"); ok {
 		t.Errorf("at offset 20 there is a topic that came later: %s", out)
 	}
 	yesterday := time.Now().Add(-24 * time.Hour).UTC().Format(time.RFC3339)
-	if out, err := exec.Command(binary, "metadata", "show", "--at", yesterday, n.metadata(firstSegment)).CombinedOutput(); err == nil {
+	if out, _, ok := harness.Run(t, "metadata", "show", "--at", yesterday, n.metadata(firstSegment)); ok {
 		t.Errorf("yesterday there was something: %s", out)
 	}
 	now := time.Now().UTC().Add(time.Minute).Format(time.RFC3339)
-	want(show("--at", now, n.data(), "topics/none/partitions/0"), "leaderEpoch: ")
-	want(run(t, binary, "metadata", "diff", n.metadata(firstSegment)+"@40", n.data()), "+/topics/none/topicId: ", "+/scram/SCRAM-SHA-512/dan")
-	want(run(t, binary, "log", "dump", n.data("zstd-0")), "compresscodec: zstd", "isvalid: true")
-	want(run(t, binary, "log", "dump", "--records", n.data("gzip-0", firstSegment)), "first of gzip")
-	want(run(t, binary, "log", "dump", n.data()), "__consumer_offsets-")
+	want(show("--at", now, n.Data(), "topics/none/partitions/0"), "leaderEpoch: ")
+	want(harness.MustRun(t, "metadata", "diff", n.metadata(firstSegment)+"@40", n.Data()), "+/topics/none/topicId: ", "+/scram/SCRAM-SHA-512/dan")
+	want(harness.MustRun(t, "log", "dump", n.Data("zstd-0")), "compresscodec: zstd", "isvalid: true")
+	want(harness.MustRun(t, "log", "dump", "--records", n.Data("gzip-0", firstSegment)), "first of gzip")
+	want(harness.MustRun(t, "log", "dump", n.Data()), "__consumer_offsets-")
 }

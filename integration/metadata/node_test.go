@@ -11,7 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
-	"strconv"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,6 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/klamm/klamm/integration/harness"
 	metarecord "github.com/klamm/klamm/metadata/record"
 	recordbatch "github.com/klamm/klamm/protocol/batch"
 )
@@ -28,203 +29,106 @@ import (
 // nearly as long unless it is stuck.
 const patience = 60 * time.Second
 
-const clusterID = "bWV0YWRhdGEtcmVjb3Jkcw"
-
-// kind is who is asked: klamm, or the Kafka that it is compared with.
-type kind struct {
-	binary         string
-	format, server []string // arguments; the properties file follows
+// nodeSettings are those of all nodes.
+var nodeSettings = []string{
+	"offsets.topic.replication.factor=1",
+	"offsets.topic.num.partitions=3",
+	"transaction.state.log.replication.factor=1",
+	"transaction.state.log.min.isr=1",
+	"share.coordinator.state.topic.replication.factor=1",
+	"share.coordinator.state.topic.min.isr=1",
+	"group.initial.rebalance.delay.ms=0",
 }
 
-func klamm(t *testing.T) kind {
-	t.Helper()
-	path := os.Getenv("KLAMM")
-	if path == "" {
-		path = "../../bin/klamm"
-	}
-	path, err := filepath.Abs(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("no binary (make build): %v", err)
-	}
-	return kind{binary: path, format: []string{"storage", "format"}, server: []string{"server"}}
-}
-
-func kafka(t *testing.T) kind {
-	t.Helper()
-	return kind{
-		binary: kafkaTools(t),
-		format: []string{"java", "kafka.tools.StorageTool", "format"},
-		server: []string{"java", "kafka.Kafka"},
-	}
-}
-
-// kafkaTools is the launcher of Apache Kafka's tools and broker.
-func kafkaTools(t *testing.T) string {
-	t.Helper()
-	if path := os.Getenv("KLAMM_KAFKA_TOOLS"); path != "" {
-		return path
-	}
-	path, err := filepath.Abs("../kafkatools/kafka")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-// node is a process and the directory that outlives it.
+// node is a node and a client of its.
 type node struct {
-	t                  *testing.T
-	kind               kind
-	dir                string // holds server.properties, data and log
-	settings           []string
-	id                 int
-	voters             string // controller.quorum.voters
-	broker, controller string // ports
-	cmd                *exec.Cmd
-	done               chan struct{} // closed when the process has ended
-	client             *kgo.Client
+	*harness.Node
+	t      *testing.T
+	client *kgo.Client
 }
 
 // newNode formats a node and does not start it.
-func newNode(t *testing.T, k kind, release string, settings ...string) *node {
+func newNode(t *testing.T, kind harness.Kind, release string, settings ...string) *node {
 	t.Helper()
-	n := bareNode(t, k, settings...)
+	n := bareNode(t, kind, settings...)
 	n.format(release)
 	return n
 }
 
 // newCluster formats nodes that are one cluster and does not start them.
-func newCluster(t *testing.T, k kind, count int, release string, settings ...string) []*node {
+func newCluster(t *testing.T, kind harness.Kind, count int, release string, settings ...string) []*node {
 	t.Helper()
 	var nodes []*node
-	var voters []string
-	for i := range count {
-		n := bareNode(t, k, settings...)
-		n.id = i + 1
-		nodes = append(nodes, n)
-		voters = append(voters, fmt.Sprintf("%d@localhost:%s", n.id, n.controller))
-	}
-	for _, n := range nodes {
-		n.voters = strings.Join(voters, ",")
-		n.configure()
+	for _, of := range harness.ConfiguredCluster(t, kind, count, slices.Concat(nodeSettings, settings)...).Nodes {
+		n := &node{Node: of, t: t}
 		n.format(release)
+		nodes = append(nodes, n)
 	}
 	return nodes
 }
 
+// bareNode has a configuration and no directory yet.
+func bareNode(t *testing.T, kind harness.Kind, settings ...string) *node {
+	t.Helper()
+	return &node{Node: harness.Configured(t, kind, slices.Concat(nodeSettings, settings)...), t: t}
+}
+
 func (n *node) format(release string) {
 	n.t.Helper()
-	args := append(append([]string{}, n.kind.format...), "-t", clusterID, "-c", n.config())
+	var options []string
 	if release != "" {
-		args = append(args, "--release-version", release)
+		options = []string{"--release-version", release}
 	}
-	run(n.t, n.kind.binary, args...)
-}
-
-// bareNode has a configuration and no directory yet.
-func bareNode(t *testing.T, k kind, settings ...string) *node {
-	t.Helper()
-	n := &node{t: t, kind: k, dir: t.TempDir(), settings: settings, id: 1, broker: freePort(t), controller: freePort(t)}
-	n.voters = "1@localhost:" + n.controller
-	n.configure()
-	t.Cleanup(func() {
-		n.end(syscall.SIGKILL)
-		if t.Failed() {
-			t.Logf("the end of the node's log:\n%s", tail(filepath.Join(n.dir, "log")))
-		}
-	})
-	return n
-}
-
-func (n *node) config() string { return filepath.Join(n.dir, "server.properties") }
-
-func (n *node) data(elem ...string) string {
-	return filepath.Join(append([]string{n.dir, "data"}, elem...)...)
+	n.Format(options...)
 }
 
 func (n *node) metadata(elem ...string) string {
-	return n.data(append([]string{"__cluster_metadata-0"}, elem...)...)
-}
-
-func (n *node) configure(more ...string) {
-	n.t.Helper()
-	lines := append([]string{
-		"process.roles=broker,controller",
-		"node.id=" + strconv.Itoa(n.id),
-		"controller.quorum.voters=" + n.voters,
-		"listeners=PLAINTEXT://localhost:" + n.broker + ",CONTROLLER://localhost:" + n.controller,
-		"controller.listener.names=CONTROLLER",
-		"log.dirs=" + n.data(),
-		"offsets.topic.replication.factor=1",
-		"offsets.topic.num.partitions=3",
-		"transaction.state.log.replication.factor=1",
-		"transaction.state.log.min.isr=1",
-		"share.coordinator.state.topic.replication.factor=1",
-		"share.coordinator.state.topic.min.isr=1",
-		"group.initial.rebalance.delay.ms=0",
-	}, append(n.settings, more...)...)
-	if err := os.WriteFile(n.config(), []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
-		n.t.Fatal(err)
-	}
+	return n.Data(append([]string{"__cluster_metadata-0"}, elem...)...)
 }
 
 // start starts the process and waits until it serves.
 func (n *node) start() {
 	n.t.Helper()
-	n.launch()
+	n.Launch()
 	n.serve(1)
-}
-
-// launch starts the process.
-func (n *node) launch() {
-	n.t.Helper()
-	log, err := os.OpenFile(filepath.Join(n.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	defer log.Close()
-	cmd := exec.Command(n.kind.binary, append(append([]string{}, n.kind.server...), n.config())...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = n.dir, log, log
-	cmd.Env = append(os.Environ(), "KAFKA_HEAP=512M")
-	if err := cmd.Start(); err != nil {
-		n.t.Fatal(err)
-	}
-	done := make(chan struct{})
-	n.cmd, n.done = cmd, done
-	go func() {
-		_ = cmd.Wait()
-		close(done)
-	}()
 }
 
 // serve waits until the process serves and so many brokers are there.
 func (n *node) serve(brokers int) {
 	n.t.Helper()
-	n.wait("a connection", func() bool {
-		select {
-		case <-n.done:
-			n.t.Fatal("the node ended while it was started")
-		default:
-		}
-		conn, err := net.Dial("tcp", "localhost:"+n.broker)
-		if err != nil {
-			return false
-		}
-		_ = conn.Close()
-		return true
-	})
+	n.Await()
 	var err error
-	n.client, err = kgo.NewClient(kgo.SeedBrokers("localhost:"+n.broker), kgo.RetryTimeout(patience))
+	n.client, err = kgo.NewClient(kgo.SeedBrokers(n.Address), kgo.RetryTimeout(patience))
 	if err != nil {
 		n.t.Fatal(err)
 	}
+	n.t.Cleanup(n.client.Close)
 	// Kafka's listener may be earlier than that the controller lets it lead.
 	n.until("unfenced broker", kmsg.NewPtrMetadataRequest(), func(resp kmsg.Response) bool {
 		return len(resp.(*kmsg.MetadataResponse).Brokers) >= brokers
 	})
+}
+
+// end closes the client, sends a signal and waits for the end of the process.
+func (n *node) end(s syscall.Signal) {
+	n.t.Helper()
+	n.client.Close()
+	n.End(s)
+}
+
+func (n *node) stop() {
+	n.t.Helper()
+	n.end(syscall.SIGTERM)
+}
+
+// port is that of an address.
+func port(t *testing.T, address string) string {
+	t.Helper()
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
 }
 
 // logEnd is the offset behind the last record of the metadata log.
@@ -261,30 +165,6 @@ func (n *node) eachBatch(do func(recordbatch.Batch)) {
 		}
 		do(b)
 	}
-}
-
-// end sends a signal and waits for the end of the process.
-func (n *node) end(s syscall.Signal) {
-	if n.cmd == nil {
-		return
-	}
-	if n.client != nil {
-		n.client.Close()
-	}
-	_ = n.cmd.Process.Signal(s) // an error: it has ended already
-	select {
-	case <-n.done:
-	case <-time.After(patience):
-		n.t.Errorf("%v has not ended the node after %s", s, patience)
-		_ = n.cmd.Process.Kill()
-		<-n.done
-	}
-	n.cmd = nil
-}
-
-func (n *node) stop() {
-	n.t.Helper()
-	n.end(syscall.SIGTERM)
 }
 
 // wait waits until something is so.
@@ -326,27 +206,4 @@ func run(t *testing.T, binary string, args ...string) string {
 		t.Fatalf("%s %s: %v\n%s", filepath.Base(binary), strings.Join(args, " "), err, out)
 	}
 	return string(out)
-}
-
-// freePort gives a port that nobody listens on now.
-func freePort(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "localhost:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
-}
-
-func tail(path string) string {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return err.Error()
-	}
-	return string(text[max(0, len(text)-4000):])
 }

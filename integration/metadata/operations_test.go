@@ -393,7 +393,7 @@ func produce(n *node, topic string, partition int32, values ...string) {
 
 func produceWith(n *node, codec kgo.CompressionCodec, topic string, partition int32, values ...string) {
 	n.t.Helper()
-	c, err := kgo.NewClient(kgo.SeedBrokers("localhost:"+n.broker), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(codec))
+	c, err := kgo.NewClient(kgo.SeedBrokers(n.Address), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(codec))
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -476,7 +476,7 @@ func codes(resp any) []int16 {
 // consume reads count records from an offset on, as key, value and offset.
 func consume(n *node, topic string, offset int64, count int) []string {
 	n.t.Helper()
-	c, err := kgo.NewClient(kgo.SeedBrokers("localhost:"+n.broker), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().At(offset)}}))
+	c, err := kgo.NewClient(kgo.SeedBrokers(n.Address), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().At(offset)}}))
 	if err != nil {
 		n.t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/klamm/klamm/integration/harness"
 	metarecord "github.com/klamm/klamm/metadata/record"
 	"github.com/klamm/klamm/metadata/snapshot"
 )
@@ -51,13 +52,13 @@ func (l *life) ended(name string) {
 func (l *life) restart(s syscall.Signal, settings ...string) {
 	l.n.t.Helper()
 	l.n.end(s)
-	l.n.configure(settings...)
+	l.n.Configure(settings...)
 	l.n.start()
 }
 
 // newest runs through all operations and the ends that a node may have, at the
 // newest metadata.version.
-func newest(t *testing.T, k kind) *life {
+func newest(t *testing.T, k harness.Kind) *life {
 	// Without NoOps a checkpoint follows on an operation or not at all.
 	n := newNode(t, k, "", append(operationSettings, "metadata.max.idle.interval.ms=0")...)
 	l := &life{n: n}
@@ -72,7 +73,7 @@ func newest(t *testing.T, k kind) *life {
 	createTopics(n, topic("again", 1))
 	l.ended("create another topic")
 	l.copyCheckpoint()
-	l.restart(syscall.SIGKILL)
+	l.restart(syscall.SIGKILL, "metadata.log.max.record.bytes.between.snapshots=20971520") // the default
 	l.ended("kill and start")
 	n.stop()
 	l.ended("stop")
@@ -81,7 +82,7 @@ func newest(t *testing.T, k kind) *life {
 
 // older runs through all operations at the level that the shell reads, then
 // makes it the newest.
-func older(t *testing.T, k kind) *life {
+func older(t *testing.T, k harness.Kind) *life {
 	n := newNode(t, k, shellRelease, operationSettings...)
 	l := &life{n: n}
 	n.start()
@@ -136,9 +137,9 @@ func copyFile(t *testing.T, from, to string) {
 // and the same checkpoints, in the words of Kafka's dump tool, and the same tree
 // in its metadata shell.
 func TestRecords(t *testing.T) {
-	k := klamm(t)
+	k := harness.Klamm
 	if *record {
-		k = kafka(t)
+		k = harness.Kafka
 	}
 	whole, old := newest(t, k), older(t, k)
 	bootstrap := whole.n.metadata("00000000000000000000-0000000000.checkpoint")

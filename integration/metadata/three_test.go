@@ -15,13 +15,15 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm/klamm/integration/harness"
 )
 
 // startAll starts the nodes of a cluster.
 func startAll(nodes []*node) {
 	for _, n := range nodes {
 		n.t.Helper()
-		n.launch()
+		n.Launch()
 	}
 	for _, n := range nodes {
 		n.serve(len(nodes))
@@ -88,9 +90,9 @@ var isrList = regexp.MustCompile(`isr=\[[\d, ]+\]`)
 // three, and they say the same; its metadata shell prints of each the tree that it
 // prints of Kafka's.
 func TestThreeNodes(t *testing.T) {
-	k := klamm(t)
+	k := harness.Klamm
 	if *record {
-		k = kafka(t)
+		k = harness.Kafka
 	}
 	nodes := newCluster(t, k, 3, shellRelease, threeSettings...)
 	startAll(nodes)
@@ -110,17 +112,17 @@ func TestThreeNodes(t *testing.T) {
 		t.Fatalf("the logs end at %v", ends)
 	}
 	var paths []string
-	for _, n := range nodes {
+	for i, n := range nodes {
 		log := filepath.Join(t.TempDir(), firstSegment)
 		copyFile(t, n.metadata(firstSegment), log)
 		got := isrList.ReplaceAllStringFunc(treeText(tree(n, log), nodes...), sortedList)
 		if *record && n != nodes[0] {
 			continue
 		}
-		t.Run(fmt.Sprint("tree of node ", n.id), func(t *testing.T) { golden(t, "three_tree", "== tree\n"+got) })
+		t.Run(fmt.Sprint("tree of node ", i+1), func(t *testing.T) { golden(t, "three_tree", "== tree\n"+got) })
 		checkpoints, err := filepath.Glob(n.metadata("*.checkpoint"))
 		if err != nil || len(checkpoints) < 2 {
-			t.Errorf("node %d has the checkpoints %v, %v", n.id, checkpoints, err)
+			t.Errorf("node %d has the checkpoints %v, %v", i+1, checkpoints, err)
 		}
 		paths = append(append(paths, log), checkpoints...)
 	}
@@ -174,18 +176,18 @@ func TestThreeNodesOfKafka(t *testing.T) {
 		takeOver(t)
 		return
 	}
-	nodes := newCluster(t, kafka(t), 3, "", threeSettings...)
+	nodes := newCluster(t, harness.Kafka, 3, "", threeSettings...)
 	startAll(nodes)
 	furnishThree(nodes)
 	want := toolFacts(t, nodes[0])
 	for _, n := range nodes {
-		sameFacts(t, "the running node's "+n.data(), want, shownFacts(t, n.data()))
+		sameFacts(t, "the running node's "+n.Data(), want, shownFacts(t, n.Data()))
 	}
 	for _, n := range nodes {
 		n.end(syscall.SIGKILL) // a stop in order would change leaders
 	}
 	for _, n := range nodes {
-		sameFacts(t, "the dead node's "+n.data(), want, shownFacts(t, n.data()))
+		sameFacts(t, "the dead node's "+n.Data(), want, shownFacts(t, n.Data()))
 	}
 	if err := os.WriteFile(threeFacts, []byte(want), 0o644); err != nil {
 		t.Fatal(err)
@@ -197,7 +199,7 @@ func TestThreeNodesOfKafka(t *testing.T) {
 	if err := os.MkdirAll(log, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	copyFile(t, nodes[1].data("meta.properties"), filepath.Join(threeData, "meta.properties"))
+	copyFile(t, nodes[1].Data("meta.properties"), filepath.Join(threeData, "meta.properties"))
 	for _, pattern := range []string{"*.log", "*.checkpoint", "quorum-state"} {
 		files, err := filepath.Glob(nodes[1].metadata(pattern))
 		if err != nil {
@@ -213,20 +215,19 @@ func TestThreeNodesOfKafka(t *testing.T) {
 // had.
 func takeOver(t *testing.T) {
 	t.Helper()
-	n := bareNode(t, klamm(t), threeSettings...)
-	n.id, n.voters = 2, "2@localhost:"+n.controller
-	n.configure()
-	if err := os.CopyFS(n.data(), os.DirFS(threeData)); err != nil {
+	n := bareNode(t, harness.Klamm, threeSettings...)
+	n.Configure("node.id=2", "controller.quorum.voters=2@"+n.Controller)
+	if err := os.CopyFS(n.Data(), os.DirFS(threeData)); err != nil {
 		t.Fatal(err)
 	}
-	run(t, n.kind.binary, "metadata", "recover", "--yes", n.data())
+	harness.MustRun(t, "metadata", "recover", "--yes", n.Data())
 	n.start()
 	lasting := func(facts string) string {
 		return strings.Join(slices.DeleteFunc(strings.SplitAfter(facts, "\n"), func(line string) bool {
 			return strings.HasPrefix(line, "partition ") // its leaders and in-sync sets change
 		}), "")
 	}
-	if was, is := lasting(shownFacts(t, threeData)), lasting(shownFacts(t, n.data())); was != is {
+	if was, is := lasting(shownFacts(t, threeData)), lasting(shownFacts(t, n.Data())); was != is {
 		t.Errorf("- had Kafka only, + klamm only\n%s", difference("\n"+was, "\n"+is))
 	}
 	createTopics(n, spread("taken-over", [][]int32{{2}}))
@@ -258,9 +259,9 @@ var (
 // toolFacts is what Kafka's tools print, a fact a line, in order.
 func toolFacts(t *testing.T, n *node) string {
 	t.Helper()
-	server := []string{"--bootstrap-server", "localhost:" + n.broker}
+	server := []string{"--bootstrap-server", n.Address}
 	ask := func(args ...string) string {
-		return run(t, kafkaTools(t), append(args, server...)...)
+		return run(t, harness.KafkaTools(t), append(args, server...)...)
 	}
 	var facts []string
 	fact := func(format string, args ...any) { facts = append(facts, fmt.Sprintf(format, args...)) }
@@ -342,7 +343,7 @@ func shownFacts(t *testing.T, dir string) string {
 			ResourceName, Principal, Host                        string
 		}
 	}
-	out := run(t, klamm(t).binary, "metadata", "show", "--json", dir)
+	out := harness.MustRun(t, "metadata", "show", "--json", dir)
 	if err := json.Unmarshal([]byte(out), &state); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/klamm/klamm/integration/harness"
 )
 
 var (
@@ -20,7 +22,7 @@ var (
 func portNames(nodes ...*node) []string {
 	var names []string
 	for _, n := range nodes {
-		names = append(names, "port="+n.broker, "port=<broker port>", "port="+n.controller, "port=<controller port>")
+		names = append(names, "port="+port(n.t, n.Address), "port=<broker port>", "port="+port(n.t, n.Controller), "port=<controller port>")
 	}
 	return names
 }
@@ -31,7 +33,7 @@ func tree(n *node, log string) string {
 	n.t.Helper()
 	var out string
 	n.wait("tree", func() bool {
-		out = run(n.t, kafkaTools(n.t), "metadata-shell", "--snapshot", log, "tree", "/")
+		out = run(n.t, harness.KafkaTools(n.t), "metadata-shell", "--snapshot", log, "tree", "/")
 		return !strings.Contains(out, "offset -1, ")
 	})
 	return out
