@@ -24,8 +24,12 @@ func (e *Engine) Lead() {
 	e.session.Load().trans.inject(&raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}})
 }
 
-// Unfit ends a session as a hand-over does that failed.
-func (e *Engine) Unfit() { e.session.Load().unfit <- errTransfer }
+// HandTo has a leader hand over to a voter, whether it lives or not.
+func (e *Engine) HandTo(id protocol.NodeID) {
+	s := e.session.Load()
+	i := slices.IndexFunc(s.servers(), func(m raft.Server) bool { return peerOf(m.ID).Node == id })
+	s.handTo(s.servers()[i])
+}
 
 // AwaitReached waits until the detector has reached a leader's listener.
 func (e *Engine) AwaitReached(t *testing.T, leader protocol.NodeID) {

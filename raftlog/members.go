@@ -172,6 +172,11 @@ func (s *session) handOver(ctx context.Context) {
 		return
 	}
 	s.e.log.Info().Str("to", string(heir.ID)).Msg("this node is no voter any more: handing over the leadership")
+	s.handTo(heir)
+}
+
+// handTo hands the leadership to a server; where that fails the session ends.
+func (s *session) handTo(heir raft.Server) {
 	if err := s.raft.LeadershipTransferToServer(heir.ID, heir.Address).Error(); err != nil {
 		select {
 		case s.unfit <- fmt.Errorf("%w: %w", errTransfer, err):
