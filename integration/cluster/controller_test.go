@@ -9,6 +9,11 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm/klamm/integration/harness"
+	"github.com/klamm/klamm/protocol"
 )
 
 func summary(times []time.Duration) string {
@@ -17,7 +22,8 @@ func summary(times []time.Duration) string {
 }
 
 // The active controller dies again and again, while topics are created one after
-// the other. With fast detection the reason of each election is evidence.
+// the other. With fast detection the reason of each election is evidence. The next
+// one knows what was acknowledged before (B069).
 func TestControllersKilled(t *testing.T) {
 	w := start(t)
 	var topics []string
@@ -35,8 +41,10 @@ func TestControllersKilled(t *testing.T) {
 		w.Node(victim).Kill()
 		killed := time.Now()
 		// At a living broker: how the client finds one is the client's affair.
-		topic := fmt.Sprintf("t-%02d-without", round)
-		w.CreateAt(victim%3+1, topic, 3)
+		last, topic := topics[len(topics)-1], fmt.Sprintf("t-%02d-without", round)
+		if codes := w.createBoth(victim%3+1, last, topic); codes[last] != protocol.ErrTopicAlreadyExists {
+			t.Errorf("round %d: the creation of %s, which exists, is answered with %v", round, last, codes[last])
+		}
 		topics = append(topics, topic)
 		gaps = append(gaps, time.Since(killed))
 		create("again")
@@ -58,6 +66,30 @@ func TestControllersKilled(t *testing.T) {
 	if byEvidence < 10 {
 		t.Errorf("%d elections of 10 or more were by evidence", byEvidence)
 	}
+}
+
+// createBoth creates topics at a broker that lives, in one request, until they exist.
+func (w *world) createBoth(id int32, topics ...string) map[string]protocol.Error {
+	w.T.Helper()
+	req := kmsg.NewPtrCreateTopicsRequest()
+	req.TimeoutMillis = 30_000
+	for _, name := range topics {
+		t := kmsg.NewCreateTopicsRequestTopic()
+		t.Topic, t.NumPartitions, t.ReplicationFactor = name, 3, 3
+		req.Topics = append(req.Topics, t)
+	}
+	resp, err := w.Client.Broker(int(id)).RetriableRequest(harness.Within(w.T), req)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	codes := make(map[string]protocol.Error)
+	for _, t := range resp.(*kmsg.CreateTopicsResponse).Topics {
+		codes[t.Topic] = protocol.Error(t.ErrorCode)
+		if codes[t.Topic] != protocol.None && codes[t.Topic] != protocol.ErrTopicAlreadyExists {
+			w.T.Fatalf("create %s: %v", t.Topic, codes[t.Topic])
+		}
+	}
+	return codes
 }
 
 // A broker dies that is not the active controller: it is fenced at once.

@@ -3,9 +3,22 @@
 package cluster
 
 import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm/klamm/integration/harness"
+	"github.com/klamm/klamm/protocol"
 )
 
 // A leader dies, and comes back.
@@ -30,21 +43,150 @@ func TestLeaderKilled(t *testing.T) {
 }
 
 // A follower stands still for longer than replica.lag.time.max.ms, and goes on.
+// Meanwhile a topic is created in less time than its replicas take (B105), and the
+// leader's largest record becomes larger than max.message.bytes, which followers do
+// not ask for (B045).
 func TestFollowerStopped(t *testing.T) {
 	w := start(t, "replica.lag.time.max.ms=2000", "broker.session.timeout.ms=60000")
 	w.Create("t", 1)
 	w.AwaitISR("t", 1, 2, 3)
-	follower := w.Leader("t")%3 + 1
+	leader, controller := w.Leader("t"), w.Controller()
+	follower := slices.DeleteFunc(without(leader), func(id int32) bool { return id == controller })[0]
 	acked := numbered("before", 10)
 	w.Produce("t", acked...)
 	w.Node(follower).Signal(syscall.SIGSTOP)
 	during := numbered("during", 10)
+	large := make([]byte, 600_000)
+	_, _ = rand.Read(large) // compressed it would not be large
+	during = append(during, string(large))
 	w.Produce("t", during...)
+	w.setConfig(leader, kmsg.ConfigResourceTypeTopic, "t", "max.message.bytes", "100000")
+	if code := w.createWithin(leader, "soon", 100*time.Millisecond); code != protocol.None && code != protocol.ErrRequestTimedOut {
+		t.Errorf("a creation while a replica stands still is answered with %v", code)
+	}
+	w.Await("the topic to exist", func() bool {
+		return w.createWithin(leader, "soon", 10*time.Second) == protocol.ErrTopicAlreadyExists
+	})
 	w.AwaitISR("t", without(follower)...)
 	w.Node(follower).Signal(syscall.SIGCONT)
 	w.AwaitISR("t", 1, 2, 3)
+	w.AwaitISR("soon", 1, 2, 3)
+	if err := w.Client.ProduceSync(harness.Within(t), &kgo.Record{Topic: "t", Value: large}).FirstErr(); !errors.Is(err, kerr.MessageTooLarge) {
+		t.Errorf("a record above max.message.bytes: %v", err)
+	}
 	w.MustHave("t", append(acked, during...))
 	w.SameLogs("t")
+}
+
+// createWithin creates a topic of three replicas at a broker, in so much time.
+func (w *world) createWithin(id int32, topic string, limit time.Duration) protocol.Error {
+	w.T.Helper()
+	req := kmsg.NewPtrCreateTopicsRequest()
+	req.TimeoutMillis = int32(limit.Milliseconds())
+	t := kmsg.NewCreateTopicsRequestTopic()
+	t.Topic, t.NumPartitions, t.ReplicationFactor = topic, 1, 3
+	req.Topics = append(req.Topics, t)
+	resp, err := w.Client.Broker(int(id)).Request(harness.Within(w.T), req)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return protocol.Error(resp.(*kmsg.CreateTopicsResponse).Topics[0].ErrorCode)
+}
+
+// setConfig sets one config at a broker.
+func (w *world) setConfig(at int32, kind kmsg.ConfigResourceType, resource, name, value string) {
+	w.T.Helper()
+	config := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+	config.Name, config.Value = name, &value
+	r := kmsg.NewIncrementalAlterConfigsRequestResource()
+	r.ResourceType, r.ResourceName, r.Configs = kind, resource, append(r.Configs, config)
+	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	req.Resources = append(req.Resources, r)
+	resp, err := w.Client.Broker(int(at)).Request(harness.Within(w.T), req)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	if code := protocol.Error(resp.(*kmsg.IncrementalAlterConfigsResponse).Resources[0].ErrorCode); code != protocol.None {
+		w.T.Fatalf("%s of %s: %v", name, resource, code)
+	}
+}
+
+// A leader is stopped in order, under load: nothing is taken once another leads, no
+// record is lost or there twice (B204). After its return all brokers name the same
+// leaders and epochs (B207).
+func TestLeaderStopped(t *testing.T) {
+	w := start(t)
+	w.Create("t", 30)
+	w.AwaitISR("t", 1, 2, 3)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var acked []string
+	var gap time.Duration
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		for last := time.Now(); ctx.Err() == nil; {
+			value := fmt.Sprintf("%06d", len(acked))
+			if err := w.Client.ProduceSync(harness.Within(t), &kgo.Record{Topic: "t", Value: []byte(value)}).FirstErr(); err != nil {
+				t.Errorf("record %s: %v", value, err)
+				return
+			}
+			acked = append(acked, value)
+			gap, last = max(gap, time.Since(last)), time.Now()
+		}
+	})
+	for _, id := range []int32{w.Controller(), w.Controller()%3 + 1} {
+		began := time.Now()
+		w.Node(id).Stop()
+		t.Logf("stopped in %v", time.Since(began).Round(time.Millisecond))
+		w.AwaitISR("t", without(id)...)
+		w.Node(id).Restart()
+		w.AwaitISR("t", 1, 2, 3)
+	}
+	stop()
+	writing.Wait()
+	t.Logf("%d records, at most %v between two", len(acked), gap.Round(time.Millisecond))
+	w.Await("all brokers to name the same leaders", func() bool {
+		all := make(map[string]bool)
+		for _, id := range []int32{1, 2, 3} {
+			resp, err := w.Client.Broker(int(id)).Request(harness.Within(t), harness.MetadataRequest("t"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[fmt.Sprintf("%+v", resp.(*kmsg.MetadataResponse).Topics)] = true
+		}
+		return len(all) == 1
+	})
+	slices.Sort(acked)
+	var end int64
+	for _, offsets := range w.ends("t") {
+		end += offsets
+	}
+	if got := w.Consume("t", len(acked)); end != int64(len(acked)) || !slices.Equal(got, acked) {
+		t.Errorf("%d records are there, %d were acknowledged", end, len(acked))
+	}
+	w.SameLogs("t")
+}
+
+// ends are the log ends of a topic's partitions.
+func (w *world) ends(topic string) (ends []int64) {
+	w.T.Helper()
+	req := kmsg.NewPtrListOffsetsRequest()
+	req.ReplicaID = -1
+	t := kmsg.NewListOffsetsRequestTopic()
+	t.Topic = topic
+	for _, known := range w.Partitions(topic) {
+		p := kmsg.NewListOffsetsRequestTopicPartition()
+		p.Partition, p.Timestamp = known.Partition, -1
+		t.Partitions = append(t.Partitions, p)
+	}
+	req.Topics = append(req.Topics, t)
+	for _, p := range harness.Ask[*kmsg.ListOffsetsResponse](w.World, req).Topics[0].Partitions {
+		if p.ErrorCode != 0 {
+			w.T.Fatalf("the end of %s-%d: %v", topic, p.Partition, protocol.Error(p.ErrorCode))
+		}
+		ends = append(ends, p.Offset)
+	}
+	return ends
 }
 
 // The power fails, as far as a process can tell.
