@@ -48,6 +48,7 @@
 //	snapshots.go  repair of the snapshot loop (#697); the newest snapshot or none (#522)
 //	fsm.go        the state machine as a raft.BatchingFSM
 //	hclog.go      the library's log, a level lower
+//	failure.go    the first error, which ends the engine
 //
 // A server's id and its address are both the node id, in a dynamic quorum with the
 // directory id: the library checks no

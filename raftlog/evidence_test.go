@@ -168,3 +168,16 @@ func TestReachedLater(t *testing.T) {
 		w.elected(t, 3*refusalPause/2+2*time.Second+refusalPause)
 	})
 }
+
+// A node without a vote starts no election, whatever the evidence, and counts none.
+func TestNoElectionWithoutAVote(t *testing.T) {
+	cfg := Config{NodeID: 1, FastFailureDetection: true}
+	cfg.setDefaults()
+	e := &Engine{cfg: cfg, fail: newFailure(), office: newOffice(), voters: &voters{}}
+	s := e.newSession()
+	defer s.trans.Close()
+	s.detect.elect()
+	if n := e.ElectionsByEvidence(); n != 0 {
+		t.Errorf("%d elections are counted", n)
+	}
+}

@@ -33,12 +33,14 @@ type session struct {
 	unfit   chan error    // size 1: the library can not go on in this session
 }
 
-// elect starts an election at once, where this node has a vote.
-func (s *session) elect() {
-	if member, ok := s.member(s.e.own); !ok || member.Suffrage != raft.Voter {
-		return
+// elect starts an election at once, where this node has a vote; it reports whether
+// it has.
+func (s *session) elect() bool {
+	if _, votes := s.membership(s.e.own); !votes {
+		return false
 	}
 	s.trans.inject(&raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}})
+	return true
 }
 
 // sight is what Raft says of the leadership now.
@@ -59,10 +61,12 @@ func (s *session) poke() {
 	}
 }
 
-// runSession starts the library and returns after it has ended: with nil when
-// ctx is done, errSnapshotLoop, or the fatal error.
-func (e *Engine) runSession(ctx context.Context) error {
-	s := &session{e: e, fsm: newFSM(e.cfg.StateMachine, e.fail, e.applied), wake: make(chan struct{}, 1), reshape: make(chan struct{}, 1), unfit: make(chan error, 1)}
+// newSession puts together what a life of the library has around it; nothing runs yet.
+func (e *Engine) newSession() *session {
+	s := &session{
+		e: e, fsm: newFSM(e.cfg.StateMachine, e.fail, e.applied),
+		wake: make(chan struct{}, 1), reshape: make(chan struct{}, 1), unfit: make(chan error, 1),
+	}
 	s.fsm.applying = s.pokeShape
 	s.streams = newStreams(&e.cfg, e.own, e.voters, e.pins)
 	s.streams.store, s.streams.member = e.store, s.membership
@@ -73,11 +77,19 @@ func (e *Engine) runSession(ctx context.Context) error {
 		s.detect = newDetector(&e.cfg, e.voters, e.log)
 		s.detect.sight = s.sight
 		s.detect.elect = func() {
-			e.hurried.Add(1)
-			s.elect()
+			if s.elect() {
+				e.hurried.Add(1)
+			}
 		}
 		s.streams.ended = s.detect.lost
 	}
+	return s
+}
+
+// runSession starts the library and returns after it has ended: with nil when
+// ctx is done, errSnapshotLoop, errTransfer, or the fatal error.
+func (e *Engine) runSession(ctx context.Context) error {
+	s := e.newSession()
 	// Size 0: the library waits until the word is heard.
 	notify := make(chan bool)
 	if err := s.start(notify); err != nil {
@@ -100,7 +112,7 @@ func (e *Engine) runSession(ctx context.Context) error {
 	}
 	if s.alone() {
 		// Nobody else can have been elected, so there is nobody to wait for.
-		background.Go(s.elect)
+		background.Go(func() { s.elect() })
 	}
 	e.session.Store(s)
 
