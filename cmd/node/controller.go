@@ -72,7 +72,49 @@ func (n *node) startController(ctx context.Context, below *stage, meta *metadata
 	if err != nil {
 		return nil, err
 	}
-	engine, err := raftlog.Open(raftlog.Config{
+	engine, err := n.openRaft(meta, voters, snapshots)
+	if err != nil {
+		return nil, fmt.Errorf("open raft: %w", err)
+	}
+	q := &quorum{
+		engine: engine, voters: voters, fed: time.Now(),
+		own: raftlog.Voter{ID: n.cfg.Node.ID, DirectoryID: n.dirs[0].ID()},
+	}
+	cfg := n.controllerConfig(voters)
+	cfg.Bootstrap, cfg.Registration = bootstrap, registration
+	cfg.Voters = &controller.Voters{
+		Quorum: meta.replayer.Quorum, Members: engine, Listener: n.cfg.Listeners.Controller[0].Name, Supports: n.kraftVersions,
+	}
+	if header.KRaft.Version == 0 {
+		cfg.Voters.Static = voters.initial
+	}
+	q.controller = controller.New(cfg, engine, meta.replayer, n.log)
+	n.gauges.quorum.Store(q)
+	meta.replayer.Subscribe(q.controller)
+
+	n.startObserver(below, meta, q)
+	below.run("raft", engine.Run)
+	below.run("controller", q.controller.Run)
+	below.run("registration", (&registrar{n: n, q: q, req: registration, meta: meta, news: make(chan struct{}, 1)}).run)
+	below.run("own vote", n.newOwnVote(q, meta, registration).run)
+	below.run("snapshots", func(ctx context.Context) error {
+		return meta.replayer.RunSnapshots(ctx, n.snapshotPace(func(ctx context.Context) error {
+			if member, known := engine.IsMember(); known && !member {
+				return meta.replayer.WriteSnapshot(ctx)
+			}
+			return engine.TakeSnapshot(ctx)
+		}))
+	})
+	for _, listener := range n.cfg.Listeners.Controller {
+		if err := n.serveController(ctx, below, listener, q, meta); err != nil {
+			return nil, err
+		}
+	}
+	return q, nil
+}
+
+func (n *node) openRaft(meta *metadata, voters *voterSet, snapshots raftlog.SnapshotStore) (*raftlog.Engine, error) {
+	return raftlog.Open(raftlog.Config{
 		Dir:             meta.dir,
 		NodeID:          n.cfg.Node.ID,
 		DirectoryID:     n.dirs[0].ID(),
@@ -91,25 +133,14 @@ func (n *node) startController(ctx context.Context, below *stage, meta *metadata
 
 		FastFailureDetection: n.cfg.Controller.FastFailureDetection,
 	})
-	if err != nil {
-		return nil, fmt.Errorf("open raft: %w", err)
-	}
-	q := &quorum{
-		engine: engine, voters: voters, fed: time.Now(),
-		own: raftlog.Voter{ID: n.cfg.Node.ID, DirectoryID: n.dirs[0].ID()},
-	}
+}
+
+func (n *node) controllerConfig(voters *voterSet) controller.Config {
 	var dial probe.Dial
 	if n.cfg.Controller.FastFailureDetection {
 		dial = probe.TCP
 	}
-	changes := &controller.Voters{
-		Quorum: meta.replayer.Quorum, Members: engine, Listener: n.cfg.Listeners.Controller[0].Name, Supports: n.kraftVersions,
-	}
-	if formatted := header.KRaft.Version; formatted == 0 {
-		changes.Static = voters.initial
-	}
-	ctl := controller.New(controller.Config{
-		Voters: changes,
+	return controller.Config{
 		Env: decide.Env{
 			ClusterID:         n.cluster,
 			NodeID:            n.cfg.Node.ID,
@@ -126,35 +157,10 @@ func (n *node) startController(ctx context.Context, below *stage, meta *metadata
 		UncleanInterval:   n.cfg.Controller.UncleanInterval,
 		Probe:             dial,
 		InterBroker:       n.cfg.Listeners.InterBroker,
-		Bootstrap:         bootstrap,
-		Registration:      registration,
-	}, engine, meta.replayer, n.log)
-	q.controller = ctl
-	n.gauges.quorum.Store(q)
-	meta.replayer.Subscribe(ctl)
-
-	n.startObserver(below, meta, q)
-	below.run("raft", engine.Run)
-	below.run("controller", ctl.Run)
-	below.run("registration", (&registrar{n: n, q: q, req: registration, meta: meta, news: make(chan struct{}, 1)}).run)
-	below.run("own vote", n.newOwnVote(q, meta, registration).run)
-	below.run("snapshots", func(ctx context.Context) error {
-		return meta.replayer.RunSnapshots(ctx, n.snapshotPace(func(ctx context.Context) error {
-			if member, known := engine.IsMember(); known && !member {
-				return meta.replayer.WriteSnapshot(ctx)
-			}
-			return engine.TakeSnapshot(ctx)
-		}))
-	})
-	for _, listener := range n.cfg.Listeners.Controller {
-		if err := n.serveController(ctx, below, listener, ctl, q, meta); err != nil {
-			return nil, err
-		}
 	}
-	return q, nil
 }
 
-func (n *node) serveController(ctx context.Context, below *stage, listener config.Listener, ctl *controller.Controller, q *quorum, meta *metadata) error {
+func (n *node) serveController(ctx context.Context, below *stage, listener config.Listener, q *quorum, meta *metadata) error {
 	env := api.Env{
 		Kind:       protocol.ControllerListener,
 		ClusterID:  n.cluster,
@@ -173,7 +179,7 @@ func (n *node) serveController(ctx context.Context, below *stage, listener confi
 		ClusterID: n.cluster, Log: meta.log, FS: vfs.OS(), Dir: meta.dir,
 		Leadership: q.engine.Leadership, Grown: meta.replayer.Grown, Endpoint: q.endpoint,
 	}
-	apis := append(controllerapi.APIs(controllerapi.Config{Controller: ctl, Metadata: log, Listener: n.cfg.Listeners.Controller[0].Name, Loggers: env.Loggers, Log: n.asked}),
+	apis := append(controllerapi.APIs(controllerapi.Config{Controller: q.controller, Metadata: log, Listener: n.cfg.Listeners.Controller[0].Name, Loggers: env.Loggers, Log: n.asked}),
 		api.ApiVersions(env), api.DescribeCluster(env), api.DescribeACLs(env), api.DescribeConfigs(env))
 	cfg := n.serverConfig(listener, protocol.ControllerListener)
 	cfg.Preface = []byte(raftlog.Preface)
