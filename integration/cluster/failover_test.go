@@ -152,7 +152,7 @@ func TestLeaderStopped(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			all[fmt.Sprintf("%+v", resp.(*kmsg.MetadataResponse).Topics)] = true
+			all[fmt.Sprintf("%+v", resp.(*kmsg.MetadataResponse).Topics[0].Partitions)] = true
 		}
 		return len(all) == 1
 	})
