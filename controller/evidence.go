@@ -2,9 +2,7 @@ package controller
 
 import (
 	"context"
-	"net"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -153,8 +151,7 @@ func (d *detector) address(of life) string {
 	}
 	// A node that is no broker does not know the name; then any listener will do.
 	at := slices.IndexFunc(b.Endpoints, func(e record.Endpoint) bool { return e.Name == d.listener })
-	e := b.Endpoints[max(at, 0)]
-	return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))
+	return b.Endpoints[max(at, 0)].Address()
 }
 
 // reach dials a broker until it has been reached once, some times.

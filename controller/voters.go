@@ -83,12 +83,14 @@ func awaitMembers(ctx context.Context, ok func() (bool, <-chan struct{})) bool {
 	}
 }
 
-// endpoint is a voter as Raft knows it: at the listener that controllers use, or
-// the first.
-func (v *Voters) endpoint(r record.Voter) raftlog.Voter {
-	at := slices.IndexFunc(r.Endpoints, func(e record.VoterEndpoint) bool { return e.Name == v.Listener })
-	e := r.Endpoints[max(at, 0)]
-	return raftlog.Voter{ID: r.ID, DirectoryID: r.DirectoryID, Endpoint: net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))}
+// RaftVoter is a voter as Raft knows it: at the first of its listeners that has one of
+// some names, or the first of all. ok is false where it has none.
+func RaftVoter(v record.Voter, listeners ...string) (_ raftlog.Voter, ok bool) {
+	if len(v.Endpoints) == 0 {
+		return raftlog.Voter{}, false
+	}
+	at := slices.IndexFunc(v.Endpoints, func(e record.VoterEndpoint) bool { return slices.Contains(listeners, e.Name) })
+	return raftlog.Voter{ID: v.ID, DirectoryID: v.DirectoryID, Endpoint: v.Endpoints[max(at, 0)].Address()}, true
 }
 
 // AddVoter makes a controller that follows the log a voter: Raft feeds it without a
@@ -115,7 +117,10 @@ func (c *Controller) AddVoter(ctx context.Context, added record.Voter, by string
 	if !awaitMembers(follows, func() (bool, <-chan struct{}) { return caughtUp(), nil }) {
 		return lagging
 	}
-	guest := v.endpoint(added)
+	guest, ok := RaftVoter(added, v.Listener)
+	if !ok {
+		return protocol.Errorf(protocol.ErrInvalidRequest, "%s listens nowhere", key)
+	}
 	c.logger.Info().Str("voter", key).Str("endpoint", guest.Endpoint).Msg("adding a voter: it is fed until it has everything")
 	v.Members.Invite(guest)
 	defer v.Members.Uninvite(guest)

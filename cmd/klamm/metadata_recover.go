@@ -325,11 +325,11 @@ func (r *recovery) epoch() protocol.ControllerEpoch {
 // address is where the node listens as a controller, as far as it is known.
 func (l *leftover) address(listener *record.VoterEndpoint) string {
 	if v := l.self(listener); v != nil && len(v.Endpoints) > 0 {
-		return net.JoinHostPort(v.Endpoints[0].Host, strconv.Itoa(int(v.Endpoints[0].Port)))
+		return v.Endpoints[0].Address()
 	}
 	if img, err := inspect.Load(l.path, inspect.At{}); err == nil {
 		if c, ok := img.Controller(l.q.Meta.NodeID); ok && len(c.Endpoints) > 0 {
-			return net.JoinHostPort(c.Endpoints[0].Host, strconv.Itoa(int(c.Endpoints[0].Port)))
+			return c.Endpoints[0].Address()
 		}
 	}
 	return "HOST:PORT"

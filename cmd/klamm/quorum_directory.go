@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"strconv"
 	"strings"
 
@@ -88,7 +87,7 @@ func newDirectoryStatus(q *inspect.Quorum) *directoryStatus {
 		for _, m := range q.Members {
 			v := voterStatus{Node: int32(m.ID), DirectoryID: m.DirectoryID.String()}
 			for _, e := range m.Endpoints {
-				v.Endpoints = append(v.Endpoints, e.Name+"://"+net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))))
+				v.Endpoints = append(v.Endpoints, e.Name+"://"+e.Address())
 			}
 			s.Voters = append(s.Voters, v)
 		}

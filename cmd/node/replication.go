@@ -3,8 +3,6 @@ package node
 import (
 	"context"
 	"fmt"
-	"net"
-	"strconv"
 
 	"github.com/klamm/klamm/broker/replica"
 	"github.com/klamm/klamm/broker/replica/fetcher"
@@ -46,7 +44,7 @@ func (h *brokerHalf) peer(id protocol.NodeID) (string, bool) {
 	}
 	for _, e := range b.Endpoints {
 		if e.Name == h.n.cfg.Listeners.InterBroker {
-			return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))), true
+			return e.Address(), true
 		}
 	}
 	return "", false

@@ -2,11 +2,9 @@ package node
 
 import (
 	"fmt"
-	"net"
-	"slices"
-	"strconv"
 	"sync/atomic"
 
+	"github.com/klamm/klamm/controller"
 	"github.com/klamm/klamm/metadata/record"
 	"github.com/klamm/klamm/metadata/snapshot"
 	"github.com/klamm/klamm/protocol"
@@ -57,14 +55,9 @@ func (n *node) voters(meta *metadata, formatted snapshot.Quorum) (*voterSet, err
 func (s *voterSet) list(r *record.Voters) []raftlog.Voter {
 	var voters []raftlog.Voter
 	for _, v := range r.Voters {
-		if len(v.Endpoints) == 0 {
-			continue
+		if at, ok := controller.RaftVoter(v, s.names...); ok {
+			voters = append(voters, at)
 		}
-		at := slices.IndexFunc(v.Endpoints, func(e record.VoterEndpoint) bool { return slices.Contains(s.names, e.Name) })
-		e := v.Endpoints[max(at, 0)]
-		voters = append(voters, raftlog.Voter{
-			ID: v.ID, DirectoryID: v.DirectoryID, Endpoint: net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))),
-		})
 	}
 	return voters
 }

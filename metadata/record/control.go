@@ -3,6 +3,8 @@ package record
 import (
 	"encoding/binary"
 	"fmt"
+	"net"
+	"strconv"
 
 	"github.com/klamm/klamm/protocol"
 )
@@ -65,6 +67,9 @@ type VoterEndpoint struct {
 	Host string
 	Port uint16
 }
+
+// Address is the endpoint's HOST:PORT.
+func (e VoterEndpoint) Address() string { return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))) }
 
 // Type of LeaderChangeMessage.
 func (r *LeaderChange) Type() int16 { return typeLeaderChange }

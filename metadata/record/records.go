@@ -1,6 +1,9 @@
 package record
 
 import (
+	"net"
+	"strconv"
+
 	"github.com/klamm/klamm/metadata/feature"
 	"github.com/klamm/klamm/protocol"
 )
@@ -24,6 +27,9 @@ type Endpoint struct {
 	Port             uint16
 	SecurityProtocol int16
 }
+
+// Address is the endpoint's HOST:PORT.
+func (e Endpoint) Address() string { return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))) }
 
 // FeatureRange is the span of levels of a feature that a node supports.
 type FeatureRange struct {
