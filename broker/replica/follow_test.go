@@ -41,15 +41,21 @@ func TestFollow(t *testing.T) {
 	if log.start != 5 {
 		t.Errorf("log start %d, want 5", log.start)
 	}
-	// A leader whose own high watermark lags behind does not pull ours back.
-	if err := p.AppendAsFollower(position(t, p), nil, 2, 0); err != nil {
+	// A leader whose own high watermark lags behind does not pull ours back. Nor does an
+	// answer without records change what the next fetch says was the last epoch (B042 of
+	// package integration/faults).
+	before := position(t, p)
+	if err := p.AppendAsFollower(before, nil, 2, 0); err != nil {
 		t.Fatal(err)
 	}
 	wantHighWatermark(t, p, log, 5)
+	if at := position(t, p); at.LastEpoch != before.LastEpoch || at.LastEpoch < 0 || at.Offset != before.Offset {
+		t.Errorf("position %+v after an empty answer, before %+v", at, before)
+	}
 }
 
 // TestLateAnswer: what was asked in another position, under another epoch or in
-// another role touches nothing.
+// another role touches nothing (B044).
 func TestLateAnswer(t *testing.T) {
 	log := &fakeLog{}
 	p := following(log, &told{})

@@ -211,6 +211,9 @@ func TestCheckpointedHighWatermark(t *testing.T) {
 	}
 }
 
+// TestFetchErrors is B026, B032 and B038 of package integration/faults too: what lies
+// between high watermark and end is in range, whoever does not lead serves no
+// consumer, and whoever is no replica is no follower.
 func TestFetchErrors(t *testing.T) {
 	log := &fakeLog{start: 3, leo: 3}
 	p := leading(log, TopicConfig{}, 1, 2)
@@ -250,6 +253,10 @@ func TestFetchErrors(t *testing.T) {
 				t.Errorf("%v, want %v", err, tc.want)
 			}
 		})
+	}
+	p.become(registration(2, 5, 1, 2), actionFollow, log, 0)
+	if _, err := p.Fetch(ask); protocol.CodeOf(err) != protocol.ErrNotLeaderForPartition {
+		t.Errorf("a follower: %v", err)
 	}
 	p.stop()
 	if _, err := p.Fetch(ask); protocol.CodeOf(err) != protocol.ErrNotLeaderForPartition {
