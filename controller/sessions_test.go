@@ -2,6 +2,7 @@ package controller
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -174,6 +175,45 @@ func TestControlledShutdown(t *testing.T) {
 			t.Error("may not stop")
 		}
 		w.check("BROKER_REGISTRATION_CHANGE PARTITION_CHANGE", "REGISTER_BROKER", "LeaderChange", "BROKER_REGISTRATION_CHANGE")
+	})
+}
+
+// What others do while a broker shuts down, and its own heartbeats, do not raise what
+// it must have replayed (B203 of package integration/faults).
+func TestShutdownIsNotPutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, testConfig())
+		defer w.stop()
+		one := w.join(1, 'a')
+		if _, err := w.create(1, "a").Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.join(2, 'b')
+		before := w.machine.Image().Offset()
+		stop := func(offset int64) bool {
+			req := beat(1, one, offset)
+			req.WantShutdown = true
+			resp, err := w.c.Heartbeat(req, soon()).Wait(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return resp.ShouldShutdown
+		}
+		for i := range 3 {
+			if stop(before) {
+				t.Error("may stop before it has replayed the hand-over")
+			}
+			if i == 0 {
+				w.machine.take()
+			}
+			if _, err := w.create(1, fmt.Sprint("other", i)).Wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.check("TOPIC PARTITION", "TOPIC PARTITION", "TOPIC PARTITION")
+		if handedOver := w.machine.Image().Offset() - 6; !stop(handedOver) {
+			t.Errorf("may not stop at offset %d, where it had handed over", handedOver)
+		}
 	})
 }
 
