@@ -60,7 +60,9 @@ func TestFollowerStopped(t *testing.T) {
 	_, _ = rand.Read(large) // compressed it would not be large
 	during = append(during, string(large))
 	w.Produce("t", during...)
-	w.setConfig(leader, kmsg.ConfigResourceTypeTopic, "t", "max.message.bytes", "100000")
+	if code := w.setConfig(w.Client.Broker(int(leader)), kmsg.ConfigResourceTypeTopic, "t", "max.message.bytes", "100000"); code != protocol.None {
+		t.Fatal(code)
+	}
 	if code := w.createWithin(leader, "soon", 100*time.Millisecond); code != protocol.None && code != protocol.ErrRequestTimedOut {
 		t.Errorf("a creation while a replica stands still is answered with %v", code)
 	}
@@ -93,8 +95,8 @@ func (w *world) createWithin(id int32, topic string, limit time.Duration) protoc
 	return protocol.Error(resp.(*kmsg.CreateTopicsResponse).Topics[0].ErrorCode)
 }
 
-// setConfig sets one config at a broker.
-func (w *world) setConfig(at int32, kind kmsg.ConfigResourceType, resource, name, value string) {
+// setConfig sets one config, at a broker or a controller.
+func (w *world) setConfig(at *kgo.Broker, kind kmsg.ConfigResourceType, resource, name, value string) protocol.Error {
 	w.T.Helper()
 	config := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
 	config.Name, config.Value = name, &value
@@ -102,13 +104,11 @@ func (w *world) setConfig(at int32, kind kmsg.ConfigResourceType, resource, name
 	r.ResourceType, r.ResourceName, r.Configs = kind, resource, append(r.Configs, config)
 	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
 	req.Resources = append(req.Resources, r)
-	resp, err := w.Client.Broker(int(at)).Request(harness.Within(w.T), req)
+	resp, err := at.Request(harness.Within(w.T), req)
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	if code := protocol.Error(resp.(*kmsg.IncrementalAlterConfigsResponse).Resources[0].ErrorCode); code != protocol.None {
-		w.T.Fatalf("%s of %s: %v", name, resource, code)
-	}
+	return protocol.Error(resp.(*kmsg.IncrementalAlterConfigsResponse).Resources[0].ErrorCode)
 }
 
 // A leader is stopped in order, under load: nothing is taken once another leads, no

@@ -8,13 +8,16 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/klamm/klamm/integration/harness"
+	"github.com/klamm/klamm/protocol"
 )
 
 // tool runs one of Kafka's tools by its class, and returns what it printed.
@@ -86,7 +89,8 @@ func TestReassignment(t *testing.T) {
 }
 
 // A reassignment to a broker that is away waits for it. The tool wants one that is
-// not fenced, so its death is not to be found out too soon.
+// not fenced, so its death is not to be found out too soon. A config of its own the
+// controller takes meanwhile, no other broker does (B095).
 func TestReassignmentWaits(t *testing.T) {
 	w := start(t, "klamm.fast.failure.detection=false", "broker.session.timeout.ms=20000")
 	w.tool("TopicCommand", "--create", "--topic", "t", "--replica-assignment", "1:2")
@@ -95,8 +99,73 @@ func TestReassignmentWaits(t *testing.T) {
 	plan := w.file(`{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,3]}]}`)
 	w.tool(reassign, "--execute", "--reassignment-json-file", plan)
 	w.says(w.tool(reassign, "--list"), "t-0: replicas: 1,3,2. adding: 3. removing: 2.")
+	if code := w.setConfig(w.Client.Broker(1), kmsg.ConfigResourceTypeBroker, "3", rate, "1000000"); code != protocol.ErrInvalidRequest {
+		t.Errorf("broker 1 answers %v for broker 3", code)
+	}
+	// There may be another controller now.
+	controller := w.NewClient(kgo.SeedBrokers(w.Node(w.Controller()).Controller)).SeedBrokers()[0]
+	if code := w.setConfig(controller, kmsg.ConfigResourceTypeBroker, "3", rate, "1000000"); code != protocol.None {
+		t.Errorf("the controller answers %v for broker 3", code)
+	}
 	w.Node(3).Restart()
 	w.AwaitISR("t", 1, 3)
+	if got := w.configs(3, kmsg.ConfigResourceTypeBroker, "3")[rate]; got != "1000000" {
+		t.Errorf("%s is %q", rate, got)
+	}
+}
+
+const rate = "leader.replication.throttled.rate"
+
+// configs are the set ones of a resource, as a broker tells them.
+func (w *world) configs(at int32, kind kmsg.ConfigResourceType, resource string) map[string]string {
+	w.T.Helper()
+	r := kmsg.NewDescribeConfigsRequestResource()
+	r.ResourceType, r.ResourceName = kind, resource
+	req := kmsg.NewPtrDescribeConfigsRequest()
+	req.Resources = append(req.Resources, r)
+	resp, err := w.Client.Broker(int(at)).Request(harness.Within(w.T), req)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	set := make(map[string]string)
+	for _, c := range resp.(*kmsg.DescribeConfigsResponse).Resources[0].Configs {
+		if c.Source == kmsg.ConfigSourceDynamicTopicConfig || c.Source == kmsg.ConfigSourceDynamicBrokerConfig {
+			set[c.Name] = *c.Value
+		}
+	}
+	return set
+}
+
+// A move with a throttle is overridden by another one; where that has ended, nothing
+// of either throttle is left (B096). One of a topic that is not there begins nothing,
+// also of the others in its plan (B192).
+func TestReassignmentThrottled(t *testing.T) {
+	w := start(t)
+	w.tool("TopicCommand", "--create", "--topic", "t", "--replica-assignment", "1:2")
+	w.Produce("t", numbered("r", 20)...)
+	plan := func(replicas string) string {
+		return w.file(fmt.Sprintf(`{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":%s}]}`, replicas))
+	}
+	args := append([]string{"java", "org.apache.kafka.tools." + reassign, "--bootstrap-server", strings.Join(w.Bootstrap(), ","), "--execute", "--reassignment-json-file"},
+		w.file(`{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,3]},{"topic":"missing","partition":0,"replicas":[1,3]}]}`))
+	out, err := exec.Command(harness.KafkaTools(t), args...).CombinedOutput()
+	if err == nil {
+		t.Errorf("a plan with a missing topic is executed:\n%s", out)
+	}
+	w.says(string(out), "UnknownTopicOrPartition")
+	w.AwaitISR("t", 1, 2)
+
+	w.tool(reassign, "--execute", "--reassignment-json-file", plan("[1,3]"), "--throttle", "1000000")
+	w.tool(reassign, "--execute", "--additional", "--reassignment-json-file", plan("[3,2]"), "--throttle", "2000000")
+	w.Await("the throttle of the second", func() bool { return w.configs(3, kmsg.ConfigResourceTypeBroker, "3")[rate] == "2000000" })
+	w.AwaitISR("t", 2, 3)
+	w.says(w.tool(reassign, "--verify", "--reassignment-json-file", plan("[3,2]")), "Reassignment of partition t-0 is completed.")
+	for id := range int32(3) {
+		broker := strconv.Itoa(int(id + 1))
+		w.Await("no throttles at "+broker, func() bool {
+			return len(w.configs(id+1, kmsg.ConfigResourceTypeTopic, "t"))+len(w.configs(id+1, kmsg.ConfigResourceTypeBroker, broker)) == 0
+		})
+	}
 }
 
 // A move that cannot end is cancelled: replicas and in-sync set are as before.
