@@ -30,6 +30,10 @@
 // A broker is fenced when its session has timed out, or, where Config.Probe is
 // given, as soon as its process is seen to be gone (evidence.go).
 //
+// Who votes over the log is changed one at a time (voters.go, KIP-853), by whoever
+// asks, who waits for Raft outside of the loop; what the log says of it is decided and
+// committed in the queue like anything else.
+//
 // One goroutine, Run's, owns office, pending image and sessions; a second one,
 // which it starts and waits for, sits in Propose, and the detector has some that
 // dial. The queue is behind the only mutex besides the detector's. Nothing else is

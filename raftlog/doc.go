@@ -51,11 +51,10 @@
 //	failure.go    the first error, which ends the engine
 //
 // A server's id and its address are both the node id, in a dynamic quorum with the
-// directory id: the library checks no
-// target and knows only addresses, so a blank disk behind an old voter's
-// address would vote in its name. Here each connection says by its preface who
-// calls and who is meant, with the directory ids of both, and either side
-// refuses a mismatch with the reason in both logs. In a static quorum a voter's
+// directory id: the library checks no target and knows only addresses, so a blank
+// disk behind an old voter's address would vote in its name. Here each connection
+// says by its preface who calls and who is meant, with the directory ids of both, and
+// either side refuses a mismatch with the reason in both logs. In a static quorum a voter's
 // first directory id is pinned in raft.db; in either kind the id of a voter's own
 // raft.db is, since the same format command makes the same directory id again.
 //

@@ -19,12 +19,13 @@
 //   - CreateTopics, CreatePartitions, DeleteTopics;
 //   - configs, features, client quotas, SCRAM credentials and ACLs;
 //   - who leads: every change of a partition's ISR goes through partitionChange
-//     in election.go, which keeps the rules of KIP-966 in one place.
+//     in election.go, which keeps the rules of KIP-966 in one place;
+//   - who votes over the metadata log: AddVoter, RemoveVoter, UpdateVoter.
 //
 // Records are ordered as Kafka 4.4 orders them, and say why they are written
-// (cause.go). Codes and texts of errors are
-// Kafka's. Imports are kept to values: no context, no locks, no I/O, no logger,
-// no clock, no random source (a test of the build checks it).
+// (cause.go). Codes and texts of errors are Kafka's. Imports are kept to values: no
+// context, no locks, no I/O, no logger, no clock, no random source (a test of the
+// build checks it).
 //
 // Start reading at CreateTopics for the shape, at partitionChange for the core.
 package decide

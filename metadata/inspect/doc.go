@@ -13,8 +13,9 @@
 //
 // LoadQuorum says what one node knows of its quorum: epoch, vote, voters, ends.
 //
-// It reads files and nothing else: no lock is taken, no index is needed, and a
-// batch that a running node is just writing is reported, not an error.
+// It reads files and nothing else: no lock is taken but Bolt's, on the Raft store of a
+// node that does not run, while it is read; no index is needed, and a batch that a
+// running node is just writing is reported, not an error.
 //
-// Start reading at Dump, then Load and Tree, then LoadHistory.
+// Start reading at Dump, then Load and Tree, then LoadHistory, then LoadQuorum.
 package inspect
