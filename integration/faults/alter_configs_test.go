@@ -63,7 +63,7 @@ func alterAll(c *conn, topic string, settings map[string]*string) int16 {
 // values one by one, and are for lists only.
 func TestB155ListsAreExtended(t *testing.T) {
 	t.Parallel()
-	c := dial(t, sharedNode(t).broker)
+	c := dial(t, sharedNode(t).Address)
 	topic := createTopic(c)
 	const key = "cleanup.policy"
 	value := kmsg.StringPtr
@@ -83,7 +83,7 @@ func TestB155ListsAreExtended(t *testing.T) {
 // broker.
 func TestB156NullValues(t *testing.T) {
 	t.Parallel()
-	c := dial(t, sharedNode(t).broker)
+	c := dial(t, sharedNode(t).Address)
 	name := unique(t, "absent")
 	wanted := newTopic(name, "retention.ms", "")
 	wanted.Configs[0].Value = nil
@@ -102,7 +102,7 @@ func TestB156NullValues(t *testing.T) {
 // or were set to their default. They are gone, and reported as defaults.
 func TestB158AlterConfigsReplacesAll(t *testing.T) {
 	t.Parallel()
-	c := dial(t, sharedNode(t).broker)
+	c := dial(t, sharedNode(t).Address)
 	topic := createTopic(c, "retention.ms", "1000", "segment.bytes", "2000000")
 	wantCode(t, "AlterConfigs", alterAll(c, topic, map[string]*string{"segment.bytes": kmsg.StringPtr("1048576")}), protocol.None)
 	wantConfig(c, topic, "segment.bytes", "1048576", kmsg.ConfigSourceDynamicTopicConfig)
@@ -114,7 +114,7 @@ func TestB158AlterConfigsReplacesAll(t *testing.T) {
 func TestB159SetToTheDefault(t *testing.T) {
 	t.Parallel()
 	n := ownNode(t) // the default of all topics is changed
-	c := dial(t, n.broker)
+	c := dial(t, n.Address)
 	topic := createTopic(c)
 	const key = "cleanup.policy"
 	wantConfig(c, topic, key, "delete", kmsg.ConfigSourceDefaultConfig)

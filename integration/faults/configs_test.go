@@ -39,7 +39,7 @@ func wantConfig(c *conn, topic, key, value string, source kmsg.ConfigSource) {
 // know a key that Kafka has. All are taken and kept, also those without effect.
 func TestB161EveryTopicKey(t *testing.T) {
 	t.Parallel()
-	c := dial(t, sharedNode(t).broker)
+	c := dial(t, sharedNode(t).Address)
 	// Kafka 4.4's TopicConfig, with the defaults that it documents.
 	for key, value := range map[string]string{
 		"cleanup.policy":                          "delete",
@@ -91,7 +91,7 @@ func TestB161EveryTopicKey(t *testing.T) {
 // gives those, all where none is named, and leaves out what it does not know.
 func TestB162NamedKeys(t *testing.T) {
 	t.Parallel()
-	c := dial(t, sharedNode(t).broker)
+	c := dial(t, sharedNode(t).Address)
 	topic := createTopic(c)
 	names := map[string]bool{}
 	for _, config := range describeTopic(c, topic, "retention.ms", "cleanup.policy", "no.such.key") {

@@ -40,7 +40,7 @@ func mustDeleteRecords(c *conn, topic string, offset, low int64) {
 // whatever the epoch.
 func TestB014FetchBelowTheStart(t *testing.T) {
 	t.Parallel()
-	c := dial(t, sharedNode(t).broker)
+	c := dial(t, sharedNode(t).Address)
 	topic := createTopic(c)
 	mustProduce(c, topic, ten...)
 	mustDeleteRecords(c, topic, 5, 5)
@@ -56,15 +56,15 @@ func TestB014FetchBelowTheStart(t *testing.T) {
 func TestB021EndsOfAnEmptyLog(t *testing.T) {
 	t.Parallel()
 	n := ownNode(t)
-	c := dial(t, n.broker)
+	c := dial(t, n.Address)
 	topic := createTopic(c)
 	wantOffsets(c, topic, 0, 0)
 	mustProduce(c, topic, ten...)
 	mustDeleteRecords(c, topic, -1, 10)
 	wantOffsets(c, topic, 10, 10)
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
-		n.restart(t, signal)
-		c = dial(t, n.broker)
+		restart(n, signal)
+		c = dial(t, n.Address)
 		wantOffsets(c, topic, 10, 10)
 	}
 	if p := produce(c, topic, records(batch.Options{}, "a")); p.ErrorCode != 0 || p.BaseOffset != 10 {
@@ -76,7 +76,7 @@ func TestB021EndsOfAnEmptyLog(t *testing.T) {
 // the log was out of range. There is nothing to do, and that succeeds.
 func TestB029DeleteRecordsBelowTheStart(t *testing.T) {
 	t.Parallel()
-	c := dial(t, sharedNode(t).broker)
+	c := dial(t, sharedNode(t).Address)
 	topic := createTopic(c)
 	mustProduce(c, topic, ten...)
 	mustDeleteRecords(c, topic, 5, 5)
@@ -90,7 +90,7 @@ func TestB029DeleteRecordsBelowTheStart(t *testing.T) {
 // compacted has no records to delete.
 func TestB030DeleteRecordsOutOfRange(t *testing.T) {
 	t.Parallel()
-	c := dial(t, sharedNode(t).broker)
+	c := dial(t, sharedNode(t).Address)
 	topic := createTopic(c)
 	mustProduce(c, topic, ten...)
 	for _, offset := range []int64{-2, 11} {

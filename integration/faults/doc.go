@@ -11,9 +11,7 @@
 // integration, and `make integration` runs them.
 //
 // KLAMM names the binary (default: bin/klamm of the checkout). With
-// KLAMM_FAULTS_KAFKA=LAUNCHER, which runs Kafka's tools by name and its classes
-// by "java CLASS", the tests are about an Apache Kafka: where one of them fails
-// there it is the test that is wrong.
+// KLAMM_NODE=kafka the tests are about an Apache Kafka: see package harness.
 //
 // Cases that a client of one node can not show are tested where the fault would
 // be: idle fetch sessions (B015) in broker/api, metadata that can not be applied

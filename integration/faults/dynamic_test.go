@@ -5,7 +5,6 @@ package faults
 import (
 	"bytes"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -43,7 +42,7 @@ func resetBroker(c *conn, name string, keys ...string) {
 func TestBrokerConfigsTakeEffect(t *testing.T) {
 	t.Parallel()
 	n := ownNode(t)
-	c := dial(t, n.broker)
+	c := dial(t, n.Address)
 	topic := createTopic(c)
 	mustProduce(c, topic, "a")
 	large := records(batch.Options{}, strings.Repeat("x", 5000))
@@ -90,8 +89,8 @@ func TestBrokerConfigsTakeEffect(t *testing.T) {
 		return p.LogAppendTime > 0 && len(got.RecordBatches) > batch.HeaderSize && batch.Batch(got.RecordBatches).Codec() == batch.CodecGzip
 	})
 	// What was set counts after a restart too.
-	n.restart(t, syscall.SIGKILL)
-	c = dial(t, n.broker)
+	restart(n, syscall.SIGKILL)
+	c = dial(t, n.Address)
 	if p := produce(c, topic, records(batch.Options{}, "and again")); p.ErrorCode != 0 || p.LogAppendTime <= 0 {
 		t.Errorf("after a restart: %+v", p)
 	}
@@ -102,9 +101,9 @@ func TestBrokerConfigsTakeEffect(t *testing.T) {
 func TestSegmentsFollowTheBroker(t *testing.T) {
 	t.Parallel()
 	n := ownNode(t, "log.retention.check.interval.ms=50")
-	c := dial(t, n.broker)
+	c := dial(t, n.Address)
 	topic := createTopic(c)
-	dir := filepath.Join(n.dir, "data", topic+"-0")
+	dir := n.Data(topic + "-0")
 	segments := func() int {
 		files, err := filepath.Glob(filepath.Join(dir, "*.log"))
 		if err != nil {
@@ -141,10 +140,10 @@ func TestSegmentsFollowTheBroker(t *testing.T) {
 func TestConnectionLimitsChange(t *testing.T) {
 	t.Parallel()
 	n := ownNode(t)
-	c := dial(t, n.broker)
+	c := dial(t, n.Address)
 	// answered tells whether one more connection is served.
 	answered := func() bool {
-		nc, err := net.Dial("tcp", n.broker)
+		nc, err := net.Dial("tcp", n.Address)
 		if err != nil {
 			return false
 		}
@@ -175,10 +174,10 @@ func TestConnectionLimitsChange(t *testing.T) {
 
 	// What was set counts from the start on, next time.
 	alterBroker(c, "", "max.connections", "2")
-	n.restart(t, syscall.SIGKILL)
-	dial(t, n.broker) // stays to the end, as the next one does
+	restart(n, syscall.SIGKILL)
+	dial(t, n.Address) // stays to the end, as the next one does
 	eventually(t, "a second connection", answered)
-	dial(t, n.broker)
+	dial(t, n.Address)
 	eventually(t, "no third connection", func() bool { return !answered() })
 }
 
@@ -187,13 +186,9 @@ func TestConnectionLimitsChange(t *testing.T) {
 func TestLogLevelChanges(t *testing.T) {
 	t.Parallel()
 	n := ownNode(t)
-	c := dial(t, n.broker)
+	c := dial(t, n.Address)
 	logged := func(level string) int {
-		text, err := os.ReadFile(n.logPath())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return strings.Count(string(text), `"level":"`+level+`"`)
+		return strings.Count(n.Log(), `"level":"`+level+`"`)
 	}
 	if logged("debug") > 0 {
 		t.Fatal("debug lines by default")

@@ -16,7 +16,7 @@ import (
 // in a batch that is not compressed.
 func TestB023LookupInACompressedBatch(t *testing.T) {
 	t.Parallel()
-	c := dial(t, sharedNode(t).broker)
+	c := dial(t, sharedNode(t).Address)
 	for codec := batch.CodecNone; codec <= batch.CodecZstd; codec++ {
 		topic := createTopic(c, "retention.ms", "-1")
 		for _, base := range []int64{1000, 2000} {
@@ -50,7 +50,7 @@ func TestB023LookupInACompressedBatch(t *testing.T) {
 // an error. It finds nothing.
 func TestB024LookupInAnEmptyLog(t *testing.T) {
 	t.Parallel()
-	c := dial(t, sharedNode(t).broker)
+	c := dial(t, sharedNode(t).Address)
 	topic := createTopic(c)
 	for _, time := range []int64{1, -3} {
 		got := listOffset(c, topic, time)
@@ -67,7 +67,7 @@ func TestB024LookupInAnEmptyLog(t *testing.T) {
 // that do not list it.
 func TestB033SeekInASession(t *testing.T) {
 	t.Parallel()
-	c := dial(t, sharedNode(t).broker)
+	c := dial(t, sharedNode(t).Address)
 	topic := createTopic(c)
 	for range 10 {
 		mustProduce(c, topic, ten...)
@@ -101,7 +101,7 @@ func TestB033SeekInASession(t *testing.T) {
 // has no end.
 func TestB035EndOfNoEpoch(t *testing.T) {
 	t.Parallel()
-	c := dial(t, sharedNode(t).broker)
+	c := dial(t, sharedNode(t).Address)
 	topic := createTopic(c)
 	mustProduce(c, topic, "a", "b", "c")
 	endOf := func(epoch int32) (int32, int64) {

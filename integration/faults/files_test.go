@@ -15,6 +15,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/klamm/klamm/integration/harness"
 	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/protocol/batch"
 )
@@ -38,9 +39,9 @@ func writeFile(t *testing.T, path string, data []byte) {
 }
 
 // filesOf are the files of a partition with a suffix, oldest first.
-func filesOf(t *testing.T, n *node, topic, suffix string) []string {
+func filesOf(t *testing.T, n *harness.Node, topic, suffix string) []string {
 	t.Helper()
-	files, err := filepath.Glob(n.data(topic+"-0", "*"+suffix))
+	files, err := filepath.Glob(n.Data(topic+"-0", "*"+suffix))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,12 +69,10 @@ func fillSegments(c *conn, records int) string {
 }
 
 // mustStart starts a node that was ended.
-func mustStart(t *testing.T, n *node) *conn {
+func mustStart(t *testing.T, n *harness.Node) *conn {
 	t.Helper()
-	if err := n.start(); err != nil {
-		t.Fatal(err)
-	}
-	return dial(t, n.broker)
+	n.Restart()
+	return dial(t, n.Address)
 }
 
 // awaitLed waits until the topic's leader answers.
@@ -87,20 +86,18 @@ func awaitLed(c *conn, topic string) {
 func TestB206KillDuringAStart(t *testing.T) {
 	t.Parallel()
 	n := ownNode(t)
-	c := dial(t, n.broker)
+	c := dial(t, n.Address)
 	topic := createTopic(c)
 	mustProduce(c, topic, ten...)
-	n.end(syscall.SIGTERM)
-	mark := n.data(".kafka_cleanshutdown")
+	n.End(syscall.SIGTERM)
+	mark := n.Data(".kafka_cleanshutdown")
 	readFile(t, mark)
-	if err := n.launch(); err != nil {
-		t.Fatal(err)
-	}
+	n.Launch()
 	eventually(t, "the mark of the clean stop is gone", func() bool {
 		_, err := os.Stat(mark)
 		return os.IsNotExist(err)
 	})
-	n.kill()
+	n.Kill()
 	if _, err := os.Stat(mark); err == nil {
 		t.Error("the mark is there again")
 	}
@@ -123,10 +120,10 @@ func TestB206KillDuringAStart(t *testing.T) {
 func TestB209SegmentsThatAreNotRead(t *testing.T) {
 	t.Parallel()
 	n := ownNode(t)
-	c := dial(t, n.broker)
+	c := dial(t, n.Address)
 	const records = 6
 	topic := fillSegments(c, records)
-	n.end(syscall.SIGTERM) // which moves the recovery point to the end
+	n.End(syscall.SIGTERM) // which moves the recovery point to the end
 	segments := filesOf(t, n, topic, ".log")
 	if len(segments) != records {
 		t.Fatalf("%d segments, want one per record", len(segments))
@@ -140,8 +137,8 @@ func TestB209SegmentsThatAreNotRead(t *testing.T) {
 	awaitLed(c, topic)
 	wantOffsets(c, topic, 0, records)
 	mustProduce(c, topic, "next")
-	n.restart(t, syscall.SIGKILL)
-	c = dial(t, n.broker)
+	restart(n, syscall.SIGKILL)
+	c = dial(t, n.Address)
 	awaitLed(c, topic)
 	wantOffsets(c, topic, 0, records+1)
 }
@@ -151,11 +148,11 @@ func TestB209SegmentsThatAreNotRead(t *testing.T) {
 // partition is online.
 func TestB210HalfAnEpochCheckpoint(t *testing.T) {
 	t.Parallel()
-	if kafka != "" {
+	if onKafka {
 		t.Skip("Kafka takes the directory offline, and ends if it is the only one")
 	}
 	n := ownNode(t)
-	c := dial(t, n.broker)
+	c := dial(t, n.Address)
 	topic := createTopic(c)
 	endOf := func(epoch int32) int64 {
 		t.Helper()
@@ -176,13 +173,13 @@ func TestB210HalfAnEpochCheckpoint(t *testing.T) {
 		if got, want := endOf(epochs[i]), int64(10*(i+1)); got != want {
 			t.Fatalf("epoch %d ends at %d, want %d", epochs[i], got, want)
 		}
-		n.restart(t, syscall.SIGTERM)
-		c = dial(t, n.broker)
+		restart(n, syscall.SIGTERM)
+		c = dial(t, n.Address)
 		awaitLed(c, topic)
 	}
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
-		n.end(signal)
-		file := n.data(topic+"-0", "leader-epoch-checkpoint")
+		n.End(signal)
+		file := n.Data(topic+"-0", "leader-epoch-checkpoint")
 		data := readFile(t, file)
 		writeFile(t, file, data[:len(data)-3])
 		c = mustStart(t, n)
@@ -201,20 +198,20 @@ func TestB210HalfAnEpochCheckpoint(t *testing.T) {
 func TestB212EmptyActiveSegment(t *testing.T) {
 	t.Parallel()
 	n := ownNode(t)
-	c := dial(t, n.broker)
+	c := dial(t, n.Address)
 	topic := createTopic(c)
 	mustProduce(c, topic, ten...)
-	n.end(syscall.SIGTERM)
+	n.End(syscall.SIGTERM)
 	// As a roll leaves it, but for the indexes.
-	writeFile(t, n.data(topic+"-0", "00000000000000000010.log"), nil)
+	writeFile(t, n.Data(topic+"-0", "00000000000000000010.log"), nil)
 	c = mustStart(t, n)
 	awaitLed(c, topic)
 	wantOffsets(c, topic, 0, 10)
 	mustProduce(c, topic, "next")
 	wantOffsets(c, topic, 0, 11)
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
-		n.restart(t, signal)
-		c = dial(t, n.broker)
+		restart(n, signal)
+		c = dial(t, n.Address)
 		awaitLed(c, topic)
 		wantOffsets(c, topic, 0, 11)
 	}
@@ -229,22 +226,22 @@ func TestB212EmptyActiveSegment(t *testing.T) {
 func TestB213RecoveryPointBehindTheEnd(t *testing.T) {
 	t.Parallel()
 	n := ownNode(t)
-	c := dial(t, n.broker)
+	c := dial(t, n.Address)
 	topic := createTopic(c)
 	value := strings.Repeat("v", 700)
 	mustProduce(c, topic, value, value, value, value, value)
-	n.kill()
+	n.Kill()
 	segment := filesOf(t, n, topic, ".log")[0]
 	data := readFile(t, segment)
 	writeFile(t, segment, data[:len(data)-1000]) // one batch and a part of the one before
-	file := n.data("recovery-point-offset-checkpoint")
+	file := n.Data("recovery-point-offset-checkpoint")
 	writeFile(t, file, fmt.Appendf(nil, "0\n1\n%s 0 5\n", topic))
 	c = mustStart(t, n)
 	awaitLed(c, topic)
 	wantOffsets(c, topic, 0, 3)
 	mustProduce(c, topic, "a", "b")
-	n.restart(t, syscall.SIGKILL)
-	c = dial(t, n.broker)
+	restart(n, syscall.SIGKILL)
+	c = dial(t, n.Address)
 	awaitLed(c, topic)
 	wantOffsets(c, topic, 0, 5)
 	if got := offsetsOf(t, fetch(c, topic, fetchPartition(0)).RecordBatches); len(got) != 5 {
@@ -264,7 +261,7 @@ func TestB216DamagedProducerSnapshot(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			n := ownNode(t)
-			c := dial(t, n.broker)
+			c := dial(t, n.Address)
 			topic := createTopic(c, "segment.ms", "500")
 			producer := initProducer(c)
 			opts := func(sequence int32) batch.Options {
@@ -277,7 +274,7 @@ func TestB216DamagedProducerSnapshot(t *testing.T) {
 			// Another segment, and so a snapshot of what the producer has sent.
 			wantCode(t, "produce", produce(c, topic, stamped(batch.Options{}, at+10_000, "plain")).ErrorCode, protocol.None)
 			eventually(t, "the snapshot is written", func() bool { return len(filesOf(t, n, topic, ".snapshot")) > 0 })
-			n.kill()
+			n.Kill()
 			snapshots := filesOf(t, n, topic, ".snapshot")
 			newest := snapshots[len(snapshots)-1]
 			writeFile(t, newest, damage(readFile(t, newest)))
@@ -301,10 +298,10 @@ func TestB216DamagedProducerSnapshot(t *testing.T) {
 func TestB218UnknownVersionOfAFile(t *testing.T) {
 	t.Parallel()
 	n := ownNode(t)
-	c := dial(t, n.broker)
+	c := dial(t, n.Address)
 	topic := createTopic(c)
 	mustProduce(c, topic, ten...)
-	n.end(syscall.SIGTERM)
+	n.End(syscall.SIGTERM)
 	for _, file := range []struct {
 		path    []string
 		version string // in the file, a regular expression
@@ -314,8 +311,8 @@ func TestB218UnknownVersionOfAFile(t *testing.T) {
 		{[]string{"__cluster_metadata-0", "quorum-state"}, `"data_version":\d`, `"data_version":99`},
 		{[]string{topic + "-0", "partition.metadata"}, `version: 0`, `version: 99`},
 	} {
-		path := n.data(file.path...)
-		if kafka != "" && filepath.Base(path) == "partition.metadata" {
+		path := n.Data(file.path...)
+		if onKafka && filepath.Base(path) == "partition.metadata" {
 			continue // it does not serve then, but its process goes on
 		}
 		before := readFile(t, path)
@@ -324,8 +321,8 @@ func TestB218UnknownVersionOfAFile(t *testing.T) {
 			t.Fatalf("%s has no version: %q", path, before)
 		}
 		writeFile(t, path, after)
-		said := n.refuses(t, path)
-		if !strings.Contains(said, filepath.Base(path)) && kafka == "" || !strings.Contains(said, "99") {
+		said := n.Refuses(path)
+		if !strings.Contains(said, filepath.Base(path)) && !onKafka || !strings.Contains(said, "99") {
 			t.Errorf("%s: the log says\n%s", path, said)
 		}
 		writeFile(t, path, before)
@@ -341,10 +338,10 @@ func TestB219WrongDirectory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	n := ownNode(t, "log.dirs="+filepath.Join(dir, "one")+","+filepath.Join(dir, "two"))
-	c := dial(t, n.broker)
+	c := dial(t, n.Address)
 	topic := createTopic(c)
 	mustProduce(c, topic, ten...)
-	n.end(syscall.SIGTERM)
+	n.End(syscall.SIGTERM)
 	one, two := filepath.Join(dir, "one", "meta.properties"), filepath.Join(dir, "two", "meta.properties")
 	directory := regexp.MustCompile(`directory.id=.*`).Find(readFile(t, one))
 	before := readFile(t, two)
@@ -352,12 +349,12 @@ func TestB219WrongDirectory(t *testing.T) {
 		key, to string
 		named   []string
 	}{
-		{`cluster.id=.*`, "cluster.id=b3RoZXItY2x1c3Rlci1pZA", []string{clusterID, "b3RoZXItY2x1c3Rlci1pZA"}},
+		{`cluster.id=.*`, "cluster.id=b3RoZXItY2x1c3Rlci1pZA", []string{harness.ClusterID, "b3RoZXItY2x1c3Rlci1pZA"}},
 		{`node.id=.*`, "node.id=7", []string{"7", "1"}},
 		{`directory.id=.*`, string(directory), []string{strings.TrimPrefix(string(directory), "directory.id=")}},
 	} {
 		writeFile(t, two, regexp.MustCompile(change.key).ReplaceAll(before, []byte(change.to)))
-		said := n.refuses(t, change.to)
+		said := n.Refuses(change.to)
 		for _, value := range change.named {
 			if !strings.Contains(said, value) {
 				t.Errorf("%s: the log does not name %s:\n%s", change.to, value, said)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/klamm/klamm/integration/harness"
 	"github.com/klamm/klamm/protocol"
 )
 
@@ -29,9 +30,9 @@ type member struct {
 }
 
 // newMember waits for the group's coordinator and connects to it.
-func newMember(t *testing.T, n *node, group string) *member {
+func newMember(t *testing.T, n *harness.Node, group string) *member {
 	t.Helper()
-	c := dial(t, n.broker)
+	c := dial(t, n.Address)
 	awaitCoordinator(c, group)
 	return &member{conn: c, group: group, topic: "t", session: 30 * time.Second, rebalance: 30 * time.Second, version: 7}
 }
@@ -220,7 +221,7 @@ func wantCommitted(c *conn, group, topic string, offset int64, leaderEpoch int32
 func TestB036CommittedLeaderEpoch(t *testing.T) {
 	t.Parallel()
 	n := ownNode(t)
-	c := dial(t, n.broker)
+	c := dial(t, n.Address)
 	with, without, group := createTopic(c), createTopic(c), unique(t, "group")
 	awaitCoordinator(c, group)
 	wantCode(t, "commit", commit(c, group, with, 5, 3, -1, ""), protocol.None)
@@ -228,8 +229,8 @@ func TestB036CommittedLeaderEpoch(t *testing.T) {
 	wantCommitted(c, group, with, 5, 3)
 	wantCommitted(c, group, without, 6, -1)
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
-		n.restart(t, signal)
-		c = dial(t, n.broker)
+		restart(n, signal)
+		c = dial(t, n.Address)
 		awaitCoordinator(c, group)
 		wantCommitted(c, group, with, 5, 3)
 		wantCommitted(c, group, without, 6, -1)
@@ -241,7 +242,7 @@ func TestB036CommittedLeaderEpoch(t *testing.T) {
 func TestB108OffsetsOfADeletedTopic(t *testing.T) {
 	t.Parallel()
 	n := ownNode(t)
-	c := dial(t, n.broker)
+	c := dial(t, n.Address)
 	topic, group := createTopic(c), unique(t, "group")
 	awaitCoordinator(c, group)
 	wantCode(t, "commit", commit(c, group, topic, 5, -1, -1, ""), protocol.None)
@@ -252,8 +253,8 @@ func TestB108OffsetsOfADeletedTopic(t *testing.T) {
 	eventually(t, "the offset is gone", func() bool {
 		return fetchedOffset(c, group, topic).Offset == -1
 	})
-	n.restart(t, syscall.SIGKILL)
-	c = dial(t, n.broker)
+	restart(n, syscall.SIGKILL)
+	c = dial(t, n.Address)
 	awaitCoordinator(c, group)
 	wantCommitted(c, group, topic, -1, -1)
 }
@@ -263,7 +264,7 @@ func TestB108OffsetsOfADeletedTopic(t *testing.T) {
 func TestB111DeletionOfOffsets(t *testing.T) {
 	t.Parallel()
 	n := sharedNode(t)
-	c := dial(t, n.broker)
+	c := dial(t, n.Address)
 	read, old, untouched := createTopic(c), createTopic(c), createTopic(c)
 	m := newMember(t, n, unique(t, "group"))
 	m.topic = read
@@ -327,7 +328,7 @@ func TestB114GroupMaxSize(t *testing.T) {
 	if codes[protocol.None] != 3 || codes[protocol.ErrGroupMaxSizeReached] != 7 {
 		t.Errorf("codes and how often they came: %v, want 3 without error and 7 GROUP_MAX_SIZE_REACHED", codes)
 	}
-	if got := len(describeGroup(dial(t, n.broker), group).Members); got != 3 {
+	if got := len(describeGroup(dial(t, n.Address), group).Members); got != 3 {
 		t.Errorf("%d members, want 3", got)
 	}
 }
@@ -372,7 +373,7 @@ func TestB117MembersWithoutConnections(t *testing.T) {
 			m.sendJoin()
 		}
 	}
-	observer := dial(t, n.broker)
+	observer := dial(t, n.Address)
 	awaitState(observer, group, "PreparingRebalance")
 	for _, m := range members {
 		m.netConn.Close()
@@ -417,7 +418,7 @@ func TestB119RebalanceTimeoutOfAStaticMember(t *testing.T) {
 func TestB120ExpiryDuringARebalance(t *testing.T) {
 	t.Parallel()
 	n := ownNode(t, "offsets.retention.check.interval.ms=50", "offsets.topic.num.partitions=1")
-	c := dial(t, n.broker)
+	c := dial(t, n.Address)
 	topic := createTopic(c)
 	busy := newMember(t, n, unique(t, "busy"))
 	busy.topic = topic
@@ -472,7 +473,7 @@ func TestB123GenerationsAndAssignments(t *testing.T) {
 		t.Errorf("the follower's assignment is %q", got.MemberAssignment)
 	}
 	leader.sendJoin()
-	awaitState(dial(t, n.broker), group, "PreparingRebalance")
+	awaitState(dial(t, n.Address), group, "PreparingRebalance")
 	follower.sendJoin()
 	leader.joined()
 	follower.joined()
@@ -486,7 +487,7 @@ func TestB123GenerationsAndAssignments(t *testing.T) {
 func TestB126CommitsAroundARebalance(t *testing.T) {
 	t.Parallel()
 	n := sharedNode(t)
-	topic := createTopic(dial(t, n.broker))
+	topic := createTopic(dial(t, n.Address))
 	m := newMember(t, n, unique(t, "group"))
 	m.topic = topic
 	gather(m)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/klamm/klamm/integration/harness"
 	"github.com/klamm/klamm/protocol"
 )
 
@@ -42,9 +43,9 @@ func quorumEpoch(c *conn) int32 {
 }
 
 // checkpoints are the snapshots of the metadata, oldest first.
-func checkpoints(t *testing.T, n *node) []string {
+func checkpoints(t *testing.T, n *harness.Node) []string {
 	t.Helper()
-	files, err := filepath.Glob(n.data("__cluster_metadata-0", "*.checkpoint"))
+	files, err := filepath.Glob(n.Data("__cluster_metadata-0", "*.checkpoint"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +53,7 @@ func checkpoints(t *testing.T, n *node) []string {
 }
 
 // awaitSnapshot waits for a snapshot behind the bootstrap one.
-func awaitSnapshot(t *testing.T, n *node) {
+func awaitSnapshot(t *testing.T, n *harness.Node) {
 	t.Helper()
 	eventually(t, "a snapshot is there", func() bool {
 		files := checkpoints(t, n)
@@ -62,9 +63,9 @@ func awaitSnapshot(t *testing.T, n *node) {
 
 // loads are what the node says of each start: the checkpoint it began with, the
 // last offset, and the records in between.
-func loads(t *testing.T, n *node) (lines []struct{ Checkpoint, Offset, Replayed int64 }) {
+func loads(t *testing.T, n *harness.Node) (lines []struct{ Checkpoint, Offset, Replayed int64 }) {
 	t.Helper()
-	for line := range bytes.Lines(readFile(t, n.logPath())) {
+	for line := range bytes.Lines([]byte(n.Log())) {
 		if !bytes.Contains(line, []byte(`"loaded metadata"`)) {
 			continue
 		}
@@ -78,13 +79,9 @@ func loads(t *testing.T, n *node) (lines []struct{ Checkpoint, Offset, Replayed 
 }
 
 // shown is the whole state by a stopped node's directory.
-func shown(t *testing.T, n *node) string {
+func shown(t *testing.T, n *harness.Node) string {
 	t.Helper()
-	out, err := program("metadata", "show", n.data()).CombinedOutput()
-	if err != nil {
-		t.Fatalf("metadata show: %v\n%s", err, out)
-	}
-	return string(out)
+	return harness.MustRun(t, "metadata", "show", n.Data())
 }
 
 // TestB071EpochOfEveryLeadership: a controller that was started again took itself
@@ -93,15 +90,15 @@ func shown(t *testing.T, n *node) string {
 func TestB071EpochOfEveryLeadership(t *testing.T) {
 	t.Parallel()
 	n := ownNode(t)
-	c := dial(t, n.broker)
+	c := dial(t, n.Address)
 	var topics []string
 	epoch := quorumEpoch(c)
 	for range 2 * restarts() {
 		topic := unique(t, "topic")
 		wantCode(t, "creation", tryCreateTopic(c, topic).ErrorCode, protocol.None)
 		topics = append(topics, topic)
-		n.restart(t, syscall.SIGKILL)
-		c = dial(t, n.broker)
+		restart(n, syscall.SIGKILL)
+		c = dial(t, n.Address)
 		for _, topic := range topics {
 			wantCode(t, "metadata of "+topic, metadata(c, topic).ErrorCode, protocol.None)
 		}
@@ -117,25 +114,25 @@ func TestB071EpochOfEveryLeadership(t *testing.T) {
 // copy cut off what had been committed. It refuses, or has everything still.
 func TestB072OlderMetadataStore(t *testing.T) {
 	t.Parallel()
-	if kafka != "" {
+	if onKafka {
 		t.Skip("its metadata log is its only store: an older copy is an older state")
 	}
 	n := ownNode(t)
-	c := dial(t, n.broker)
+	c := dial(t, n.Address)
 	before := createTopic(c)
-	n.end(syscall.SIGTERM)
-	store := n.data("__cluster_metadata-0", "raft.db")
+	n.End(syscall.SIGTERM)
+	store := n.Data("__cluster_metadata-0", "raft.db")
 	old := readFile(t, store)
 	c = mustStart(t, n)
 	after := createTopic(c)
-	n.end(syscall.SIGTERM)
+	n.End(syscall.SIGTERM)
 	newer := readFile(t, store)
-	log := readFile(t, n.data("__cluster_metadata-0", "00000000000000000000.log"))
+	log := readFile(t, n.Data("__cluster_metadata-0", "00000000000000000000.log"))
 	writeFile(t, store, old)
-	if said := n.refuses(t, "an older store"); said != "" && !strings.Contains(said, "raft.db") && !strings.Contains(said, "__cluster_metadata") {
+	if said := n.Refuses("an older store"); said != "" && !strings.Contains(said, "raft.db") && !strings.Contains(said, "__cluster_metadata") {
 		t.Errorf("the log does not say which file it is about:\n%s", said)
 	}
-	if now := readFile(t, n.data("__cluster_metadata-0", "00000000000000000000.log")); !bytes.HasPrefix(now, log) {
+	if now := readFile(t, n.Data("__cluster_metadata-0", "00000000000000000000.log")); !bytes.HasPrefix(now, log) {
 		t.Error("the metadata log has been cut")
 	}
 	writeFile(t, store, newer)
@@ -149,13 +146,13 @@ func TestB072OlderMetadataStore(t *testing.T) {
 // without the snapshot that covers what is missing.
 func TestB075SnapshotIsMissing(t *testing.T) {
 	t.Parallel()
-	if kafka != "" {
+	if onKafka {
 		t.Skip("it keeps a log for an hour at least")
 	}
 	n := ownNode(t, "metadata.log.max.record.bytes.between.snapshots=2000", "metadata.max.retention.bytes=1000", "metadata.log.segment.bytes=8388608", "metadata.log.segment.ms=10")
-	c := dial(t, n.broker)
+	c := dial(t, n.Address)
 	topic := createTopic(c)
-	log := n.data("__cluster_metadata-0", "00000000000000000000.log")
+	log := n.Data("__cluster_metadata-0", "00000000000000000000.log")
 	for {
 		changes(c, topic, 50)
 		if _, err := os.Stat(log); err != nil {
@@ -165,21 +162,22 @@ func TestB075SnapshotIsMissing(t *testing.T) {
 			t.Fatal("the log is not trimmed")
 		}
 	}
-	n.end(syscall.SIGTERM)
+	n.End(syscall.SIGTERM)
+	aside := t.TempDir()
 	for _, file := range checkpoints(t, n) {
-		if err := os.Rename(file, filepath.Join(n.dir, filepath.Base(file))); err != nil {
+		if err := os.Rename(file, filepath.Join(aside, filepath.Base(file))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if said := n.refuses(t, "no snapshot"); !strings.Contains(said, "snapshot") && !strings.Contains(said, "checkpoint") {
+	if said := n.Refuses("no snapshot"); !strings.Contains(said, "snapshot") && !strings.Contains(said, "checkpoint") {
 		t.Errorf("the log does not say that a snapshot is missing:\n%s", said)
 	}
-	moved, err := filepath.Glob(filepath.Join(n.dir, "*.checkpoint"))
+	moved, err := filepath.Glob(filepath.Join(aside, "*.checkpoint"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, file := range moved {
-		if err := os.Rename(file, n.data("__cluster_metadata-0", filepath.Base(file))); err != nil {
+		if err := os.Rename(file, n.Data("__cluster_metadata-0", filepath.Base(file))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -193,20 +191,20 @@ func TestB075SnapshotIsMissing(t *testing.T) {
 func TestB077OffsetOfASnapshot(t *testing.T) {
 	t.Parallel()
 	n := ownNode(t, "metadata.log.max.record.bytes.between.snapshots=5000")
-	c := dial(t, n.broker)
+	c := dial(t, n.Address)
 	topic := createTopic(c)
 	changes(c, topic, 200)
 	awaitSnapshot(t, n)
 	changes(c, topic, 3)
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
-		n.restart(t, signal)
-		c = dial(t, n.broker)
+		restart(n, signal)
+		c = dial(t, n.Address)
 		wantConfig(c, topic, "retention.ms", "1000002", kmsg.ConfigSourceDynamicTopicConfig)
 	}
-	if kafka != "" {
+	if onKafka {
 		return
 	}
-	n.end(syscall.SIGTERM)
+	n.End(syscall.SIGTERM)
 	starts := loads(t, n)
 	for _, l := range starts[len(starts)-2:] {
 		if l.Checkpoint == 0 || l.Replayed != l.Offset+1-l.Checkpoint {
@@ -232,14 +230,14 @@ func TestB077OffsetOfASnapshot(t *testing.T) {
 func TestB078SnapshotsOfRestarts(t *testing.T) {
 	t.Parallel()
 	n := ownNode(t)
-	c := dial(t, n.broker)
+	c := dial(t, n.Address)
 	for range 100 {
 		wantCode(t, "creation", tryCreateTopic(c, unique(t, "topic")).ErrorCode, protocol.None)
 	}
 	before := len(checkpoints(t, n))
 	const starts = 5
 	for range starts {
-		n.restart(t, syscall.SIGTERM)
+		restart(n, syscall.SIGTERM)
 	}
 	if after := len(checkpoints(t, n)); after > before+starts {
 		t.Errorf("%d snapshots after %d restarts, %d before", after, starts, before)
@@ -250,15 +248,15 @@ func TestB078SnapshotsOfRestarts(t *testing.T) {
 // although there was a snapshot.
 func TestB080StartFromTheSnapshot(t *testing.T) {
 	t.Parallel()
-	if kafka != "" {
+	if onKafka {
 		t.Skip("it does not say in its log how much it has read")
 	}
 	n := ownNode(t, "metadata.log.max.record.bytes.between.snapshots=5000")
-	c := dial(t, n.broker)
+	c := dial(t, n.Address)
 	const count = 2000
 	changes(c, createTopic(c), count)
 	awaitSnapshot(t, n)
-	n.restart(t, syscall.SIGTERM)
+	restart(n, syscall.SIGTERM)
 	starts := loads(t, n)
 	// A record of a change takes some 100 bytes.
 	if last := starts[len(starts)-1]; last.Checkpoint < count/2 || last.Replayed > count/4 {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/klamm/klamm/integration/harness"
 	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/protocol/batch"
 )
@@ -34,7 +35,7 @@ func TestB153RetentionUnderOtherNames(t *testing.T) {
 	} {
 		t.Run(strings.Join(tc.settings, " "), func(t *testing.T) {
 			n := ownNode(t, append(tc.settings, "log.retention.check.interval.ms=50", "log.initial.task.delay.ms=50")...)
-			c := dial(t, n.broker)
+			c := dial(t, n.Address)
 			topic, other := createTopic(c, "segment.ms", "500"), createTopic(c, "segment.ms", "500", "retention.ms", "1000")
 			for _, name := range []string{topic, other} {
 				for _, age := range []int64{300_000, 200_000, 100_000} {
@@ -46,8 +47,8 @@ func TestB153RetentionUnderOtherNames(t *testing.T) {
 			wantConfig(c, topic, "retention.ms", tc.want, tc.source)
 			eventually(t, "retention has gone over the logs", func() bool { return listOffset(c, other, earliest).Offset == 3 })
 			wantOffsets(c, topic, 0, 3)
-			n.restart(t, syscall.SIGTERM)
-			c = dial(t, n.broker)
+			restart(n, syscall.SIGTERM)
+			c = dial(t, n.Address)
 			awaitLed(c, topic)
 			wantConfig(c, topic, "retention.ms", tc.want, tc.source)
 			wantOffsets(c, topic, 0, 3)
@@ -61,7 +62,7 @@ func TestB153RetentionUnderOtherNames(t *testing.T) {
 func TestB164DynamicConfigsAfterARestart(t *testing.T) {
 	t.Parallel()
 	n := ownNode(t)
-	c := dial(t, n.broker)
+	c := dial(t, n.Address)
 	topic := createTopic(c)
 	wantCode(t, "message.max.bytes", incrementalAlter(c, kmsg.ConfigResourceTypeBroker, "", op{"message.max.bytes", set, ptr("2000")}), protocol.None)
 	large := records(batch.Options{}, strings.Repeat("v", 3000))
@@ -70,8 +71,8 @@ func TestB164DynamicConfigsAfterARestart(t *testing.T) {
 	})
 	end := listOffset(c, topic, latest).Offset
 	for i := range restarts() {
-		n.restart(t, []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM}[i%2])
-		c = dial(t, n.broker)
+		restart(n, []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM}[i%2])
+		c = dial(t, n.Address)
 		code := produce(c, topic, large).ErrorCode
 		for code == int16(protocol.ErrNotLeaderForPartition) {
 			code = produce(c, topic, large).ErrorCode
@@ -87,39 +88,28 @@ func TestB164DynamicConfigsAfterARestart(t *testing.T) {
 // address is refused.
 func TestB165AdvertisedListeners(t *testing.T) {
 	t.Parallel()
-	ports, err := freePorts(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := configure(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := string(readFile(t, n.config()))
-	text = strings.Replace(text, "listeners=PLAINTEXT", "listeners=OTHER://localhost:"+ports[0]+",PLAINTEXT", 1)
+	port := harness.FreePort(t)
+	n := configure(t)
+	text := string(readFile(t, n.Config()))
+	text = strings.Replace(text, "listeners=PLAINTEXT", "listeners=OTHER://localhost:"+port+",PLAINTEXT", 1)
 	text += "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,OTHER:PLAINTEXT,CONTROLLER:PLAINTEXT\n"
 	good := text + "advertised.listeners=PLAINTEXT://one.example:1111,OTHER://two.example:2222\n"
-	writeFile(t, n.config(), []byte(good))
-	if out, err := n.format(); err != nil {
-		t.Fatalf("format: %v\n%s", err, out)
-	}
+	writeFile(t, n.Config(), []byte(good))
+	n.Format()
 	for _, wildcard := range []string{"0.0.0.0", "[::]"} {
-		if wildcard == "[::]" && kafka != "" {
+		if wildcard == "[::]" && onKafka {
 			continue // Kafka takes it
 		}
-		writeFile(t, n.config(), []byte(text+"advertised.listeners=PLAINTEXT://"+wildcard+":9092,OTHER://two.example:2222\n"))
-		if said := n.refuses(t, wildcard); !strings.Contains(said, "advertised.listeners") {
+		writeFile(t, n.Config(), []byte(text+"advertised.listeners=PLAINTEXT://"+wildcard+":9092,OTHER://two.example:2222\n"))
+		if said := n.Refuses(wildcard); !strings.Contains(said, "advertised.listeners") {
 			t.Errorf("%s: the log does not name the key:\n%s", wildcard, said)
 		}
 	}
-	writeFile(t, n.config(), []byte(good))
-	t.Cleanup(n.kill)
-	if err := n.launch(); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, n.Config(), []byte(good))
+	n.Launch()
 	// The broker reaches itself by what it advertises, so it may never serve
 	// topics here; it answers all the same.
-	for address, want := range map[string]string{n.broker: "one.example", "localhost:" + ports[0]: "two.example"} {
+	for address, want := range map[string]string{n.Address: "one.example", "localhost:" + port: "two.example"} {
 		eventually(t, address+" tells its own address", func() bool {
 			brokers := tryMetadata(t, address)
 			return len(brokers) == 1 && brokers[0].Host == want
@@ -145,7 +135,7 @@ func tryMetadata(t *testing.T, address string) []kmsg.MetadataResponseBroker {
 func TestB167MinInSyncPerBroker(t *testing.T) {
 	t.Parallel()
 	n := ownNode(t)
-	c := dial(t, n.broker)
+	c := dial(t, n.Address)
 	wantCode(t, "of a broker", incrementalAlter(c, kmsg.ConfigResourceTypeBroker, "1", op{"min.insync.replicas", set, ptr("2")}), protocol.ErrInvalidConfig)
 	wantCode(t, "of the cluster", incrementalAlter(c, kmsg.ConfigResourceTypeBroker, "", op{"min.insync.replicas", set, ptr("2")}), protocol.None)
 }
@@ -156,7 +146,7 @@ func TestB179Secrets(t *testing.T) {
 	t.Parallel()
 	const secret = "S3cret-never-shown"
 	n := ownNode(t)
-	c := dial(t, n.broker)
+	c := dial(t, n.Address)
 	wantCode(t, "root logger", incrementalAlter(c, kmsg.ConfigResourceTypeBrokerLogger, "1", op{"root", set, ptr("TRACE")}), protocol.None)
 	const key = "listener.name.plaintext.ssl.keystore.password"
 	wantCode(t, key, incrementalAlter(c, kmsg.ConfigResourceTypeBroker, "1", op{key, set, ptr(secret)}), protocol.None)
@@ -175,15 +165,15 @@ func TestB179Secrets(t *testing.T) {
 		configs := ask[*kmsg.DescribeConfigsResponse](c, 4, req).Resources[0].Configs
 		return len(configs) == 1 && configs[0].IsSensitive && configs[0].Value == nil
 	})
-	n.restart(t, syscall.SIGTERM)
-	if strings.Contains(string(readFile(t, n.logPath())), secret) && kafka == "" {
+	restart(n, syscall.SIGTERM)
+	if strings.Contains(n.Log(), secret) && !onKafka {
 		t.Error("the log has the password") // Kafka's has it at this level
 	}
-	if kafka != "" {
+	if onKafka {
 		return // its dump shows all
 	}
-	for _, args := range [][]string{{"metadata", "dump", n.data()}, {"metadata", "dump", "--json", n.data()}, {"metadata", "show", n.data()}} {
-		out, err := program(args...).CombinedOutput()
+	for _, args := range [][]string{{"metadata", "dump", n.Data()}, {"metadata", "dump", "--json", n.Data()}, {"metadata", "show", n.Data()}} {
+		out, err := exec.Command(harness.Binary(t), args...).CombinedOutput()
 		if err != nil {
 			t.Errorf("%v: %v\n%s", args, err, out)
 		}
@@ -200,21 +190,17 @@ func TestB179Secrets(t *testing.T) {
 // nobody could log in; one that is none let the format succeed.
 func TestB188ScramAtFormat(t *testing.T) {
 	t.Parallel()
-	n, err := configure(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(n.kill)
+	n := configure(t)
 	for _, bad := range []string{
 		"SCRAM-SHA-256=name=admin,password=secret", "SCRAM-SHA-1=[name=admin,password=secret]", "SCRAM-SHA-256=[password=secret]",
 		"SCRAM-SHA-256=[name=admin]", "SCRAM-SHA-256=[name=admin,password=secret,iterations=1]",
 	} {
-		if out, err := n.format("--add-scram", bad); err == nil {
+		if out, err := n.TryFormat("--add-scram", bad); err == nil {
 			t.Errorf("%s was taken:\n%s", bad, out)
 		}
 		wantUnformatted(t, n)
 	}
-	if out, err := n.format("--add-scram", "SCRAM-SHA-256=[name=admin,password=secret]", "--add-scram", "SCRAM-SHA-512=[name=admin,password=secret,iterations=8192]"); err != nil {
+	if out, err := n.TryFormat("--add-scram", "SCRAM-SHA-256=[name=admin,password=secret]", "--add-scram", "SCRAM-SHA-512=[name=admin,password=secret,iterations=8192]"); err != nil {
 		t.Fatalf("format: %v\n%s", err, out)
 	}
 	c := mustStart(t, n)
@@ -230,9 +216,9 @@ func TestB188ScramAtFormat(t *testing.T) {
 	}
 }
 
-func wantUnformatted(t *testing.T, n *node) {
+func wantUnformatted(t *testing.T, n *harness.Node) {
 	t.Helper()
-	if _, err := os.Stat(n.data("meta.properties")); err == nil {
+	if _, err := os.Stat(n.Data("meta.properties")); err == nil {
 		t.Fatal("the directory is formatted")
 	}
 }
@@ -258,24 +244,20 @@ func TestB189FormatOptions(t *testing.T) {
 				legal = true // with static voters too, where it says nothing
 			}
 			t.Run(strings.Join(append(options, map[bool]string{true: "static", false: "dynamic"}[static]), " "), func(t *testing.T) {
-				n, err := configure(t.TempDir())
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(n.kill)
+				n := configure(t)
 				if !static {
-					text := string(readFile(t, n.config()))
+					text := string(readFile(t, n.Config()))
 					text = strings.Replace(text, voters+"1@", "controller.quorum.bootstrap.servers=", 1)
-					writeFile(t, n.config(), []byte(text))
+					writeFile(t, n.Config(), []byte(text))
 				}
 				var args []string
 				for _, option := range options {
 					args = append(args, "--"+option)
 					if option == "initial-controllers" {
-						args = append(args, "1@"+n.controller+":MWQ1bW15LWRpcmVjdG9yeQ")
+						args = append(args, "1@"+n.Controller+":MWQ1bW15LWRpcmVjdG9yeQ")
 					}
 				}
-				out, err := n.format(args...)
+				out, err := n.TryFormat(args...)
 				if !legal {
 					if err == nil {
 						t.Errorf("was taken:\n%s", out)
@@ -301,7 +283,7 @@ func TestB189FormatOptions(t *testing.T) {
 func TestB191DumpOfTheOffsetsTopic(t *testing.T) {
 	t.Parallel()
 	n := ownNode(t, "offsets.topic.num.partitions=1")
-	c := dial(t, n.broker)
+	c := dial(t, n.Address)
 	topic := createTopic(c)
 	m := newMember(t, n, unique(t, "group"))
 	m.topic = topic // and no user data
@@ -314,13 +296,13 @@ func TestB191DumpOfTheOffsetsTopic(t *testing.T) {
 	req := kmsg.NewPtrDeleteGroupsRequest()
 	req.Groups = []string{m.group}
 	wantCode(t, "DeleteGroups", ask[*kmsg.DeleteGroupsResponse](c, 2, req).Groups[0].ErrorCode, protocol.None)
-	n.end(syscall.SIGTERM)
-	segment := filepath.Join(n.data("__consumer_offsets-0"), "00000000000000000000.log")
+	n.End(syscall.SIGTERM)
+	segment := filepath.Join(n.Data("__consumer_offsets-0"), "00000000000000000000.log")
 	var cmd *exec.Cmd
-	if kafka != "" {
-		cmd = program("dump-log", "--offsets-decoder", "--files", segment)
+	if onKafka {
+		cmd = exec.Command(harness.KafkaTools(t), "dump-log", "--offsets-decoder", "--files", segment)
 	} else {
-		cmd = program("log", "dump", "--records", segment)
+		cmd = exec.Command(harness.Binary(t), "log", "dump", "--records", segment)
 	}
 	out, err := cmd.CombinedOutput()
 	if err != nil {

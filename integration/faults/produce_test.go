@@ -18,7 +18,7 @@ import (
 // taken.
 func TestB002FiveInFlight(t *testing.T) {
 	t.Parallel()
-	c := dial(t, sharedNode(t).broker)
+	c := dial(t, sharedNode(t).Address)
 	topic, producer := createTopic(c), initProducer(c)
 	counts := []int{3, 2, 1, 4, 2}
 	next := int32(0)
@@ -43,7 +43,7 @@ func TestB002FiveInFlight(t *testing.T) {
 // known may be any; what follows must follow.
 func TestB003FirstSequence(t *testing.T) {
 	t.Parallel()
-	c := dial(t, sharedNode(t).broker)
+	c := dial(t, sharedNode(t).Address)
 	topic, producer := createTopic(c), initProducer(c)
 	wantCode(t, "first batch, sequence 7", produce(c, topic, numbered(producer, 7, 2)).ErrorCode, protocol.None)
 	wantCode(t, "sequence 9", produce(c, topic, numbered(producer, 9, 2)).ErrorCode, protocol.None)
@@ -56,7 +56,7 @@ func TestB003FirstSequence(t *testing.T) {
 // costs neither the connection nor the log anything.
 func TestB005RecordTooLong(t *testing.T) {
 	t.Parallel()
-	c := dial(t, sharedNode(t).broker)
+	c := dial(t, sharedNode(t).Address)
 	topic := createTopic(c)
 	for _, length := range []byte{0x7e, 0x3e, 0x01} { // varints: 63, 31, −1
 		data := batch.Batch(records(batch.Options{}, "abc"))
@@ -79,7 +79,7 @@ func TestB005RecordTooLong(t *testing.T) {
 // reported as an invalid record; the code is INVALID_TIMESTAMP.
 func TestB006TimestampOutsideWindow(t *testing.T) {
 	t.Parallel()
-	c := dial(t, sharedNode(t).broker)
+	c := dial(t, sharedNode(t).Address)
 	for _, window := range []struct {
 		key  string
 		away time.Duration
@@ -102,7 +102,7 @@ func TestB006TimestampOutsideWindow(t *testing.T) {
 // a transaction's.
 func TestB008ProducersOfOneTransaction(t *testing.T) {
 	t.Parallel()
-	c := dial(t, sharedNode(t).broker)
+	c := dial(t, sharedNode(t).Address)
 	first, second := createTopic(c), createTopic(c)
 	transactional := func() []byte {
 		producer := initProducer(c)
@@ -131,7 +131,7 @@ func TestB008ProducersOfOneTransaction(t *testing.T) {
 func TestB009MessageSetsOfOldFormats(t *testing.T) {
 	t.Parallel()
 	n := sharedNode(t)
-	c := dial(t, n.broker)
+	c := dial(t, n.Address)
 	topic := createTopic(c)
 	var set []byte
 	for range 3 {
@@ -139,7 +139,7 @@ func TestB009MessageSetsOfOldFormats(t *testing.T) {
 		message.MessageSize = int32(len(message.AppendTo(nil)) - 12)
 		set = message.AppendTo(set)
 	}
-	old := dial(t, n.broker)
+	old := dial(t, n.Address)
 	old.send(2, produceRequest(topic, set))
 	old.wantClosed()
 	wantCode(t, "a message set in Produce v3", ask[*kmsg.ProduceResponse](c, 3, produceRequest(topic, set)).Topics[0].Partitions[0].ErrorCode, protocol.ErrInvalidRecord)
@@ -150,7 +150,7 @@ func TestB009MessageSetsOfOldFormats(t *testing.T) {
 // made a topic unwritable. It counts as all of them.
 func TestB011MinISRAboveReplicas(t *testing.T) {
 	t.Parallel()
-	c := dial(t, sharedNode(t).broker)
+	c := dial(t, sharedNode(t).Address)
 	topic := createTopic(c, "min.insync.replicas", "2")
 	p := produce(c, topic, records(batch.Options{}, "a"))
 	wantCode(t, "acks=all", p.ErrorCode, protocol.None)
@@ -163,7 +163,7 @@ func TestB011MinISRAboveReplicas(t *testing.T) {
 // them, and cost nobody anything.
 func TestB200FlippedBits(t *testing.T) {
 	t.Parallel()
-	c := dial(t, sharedNode(t).broker)
+	c := dial(t, sharedNode(t).Address)
 	topic := createTopic(c)
 	for _, at := range []int{17, batch.HeaderSize - 1, batch.HeaderSize + 5} {
 		data := records(batch.Options{}, "abc")

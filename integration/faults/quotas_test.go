@@ -54,7 +54,7 @@ func describeQuotas(c *conn, user *string) map[string]float64 {
 // names of credentials as keys of quotas.
 func TestB182ValuesThatAreNoQuotas(t *testing.T) {
 	t.Parallel()
-	c := dial(t, sharedNode(t).broker)
+	c := dial(t, sharedNode(t).Address)
 	user := unique(t, "user")
 	for _, refused := range []kmsg.AlterClientQuotasRequestEntry{
 		quota(&user, "producer_byte_rate", 0),
@@ -72,7 +72,7 @@ func TestB182ValuesThatAreNoQuotas(t *testing.T) {
 // not be set. Its entity has no name.
 func TestB183QuotaOfEverybody(t *testing.T) {
 	t.Parallel()
-	c := dial(t, ownNode(t).broker)
+	c := dial(t, ownNode(t).Address)
 	wantCode(t, "AlterClientQuotas", alterQuota(c, quota(nil, "producer_byte_rate", 1024)), protocol.None)
 	eventually(t, "it is described", func() bool {
 		got := describeQuotas(c, nil)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/klamm/klamm/integration/harness"
 	"github.com/klamm/klamm/protocol"
 )
 
@@ -42,13 +43,13 @@ func registration(c *conn) *kmsg.BrokerRegistrationRequest {
 }
 
 // wantStrangerRefused sends a registration and checks that nothing came of it.
-func wantStrangerRefused(t *testing.T, n *node, what string, req *kmsg.BrokerRegistrationRequest, code protocol.Error) {
+func wantStrangerRefused(t *testing.T, n *harness.Node, what string, req *kmsg.BrokerRegistrationRequest, code protocol.Error) {
 	t.Helper()
-	resp := ask[*kmsg.BrokerRegistrationResponse](dial(t, n.controller), 4, req)
+	resp := ask[*kmsg.BrokerRegistrationResponse](dial(t, n.Controller), 4, req)
 	wantCode(t, what, resp.ErrorCode, code)
 	all := kmsg.NewPtrDescribeClusterRequest()
 	all.IncludeFencedBrokers = true
-	for _, broker := range ask[*kmsg.DescribeClusterResponse](dial(t, n.broker), 2, all).Brokers {
+	for _, broker := range ask[*kmsg.DescribeClusterResponse](dial(t, n.Address), 2, all).Brokers {
 		if broker.NodeID == stranger {
 			t.Errorf("%s: the broker is registered", what)
 		}
@@ -59,7 +60,7 @@ func wantStrangerRefused(t *testing.T, n *node, what string, req *kmsg.BrokerReg
 func TestB083BrokerOfAnotherCluster(t *testing.T) {
 	t.Parallel()
 	n := sharedNode(t)
-	req := registration(dial(t, n.broker))
+	req := registration(dial(t, n.Address))
 	req.ClusterID = "b3RoZXItY2x1c3Rlci1pZA"
 	wantStrangerRefused(t, n, "another cluster's id", req, protocol.ErrInconsistentClusterID)
 }
@@ -70,11 +71,11 @@ func TestB083BrokerOfAnotherCluster(t *testing.T) {
 func TestB086BrokerWithoutAFeature(t *testing.T) {
 	t.Parallel()
 	n := sharedNode(t)
-	without := registration(dial(t, n.broker))
+	without := registration(dial(t, n.Address))
 	without.Features = slices.DeleteFunc(without.Features, isFeature("group.version"))
 	wantStrangerRefused(t, n, "no group.version", without, protocol.ErrUnsupportedVersion)
 
-	below := registration(dial(t, n.broker))
+	below := registration(dial(t, n.Address))
 	feature := &below.Features[slices.IndexFunc(below.Features, isFeature("metadata.version"))]
 	feature.MaxSupportedVersion = feature.MinSupportedVersion
 	wantStrangerRefused(t, n, "an old metadata.version", below, protocol.ErrUnsupportedVersion)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/klamm/klamm/integration/harness"
 	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/protocol/batch"
 )
@@ -22,15 +23,15 @@ import (
 func TestB012TopicsOfARestartedBroker(t *testing.T) {
 	t.Parallel()
 	n := ownNode(t)
-	c := dial(t, n.broker)
+	c := dial(t, n.Address)
 	topic := createTopic(c)
 	producer := initProducer(c)
 	for i := range int32(restarts()) {
 		if p := produce(c, topic, numbered(producer, 2*i, 2)); p.ErrorCode != 0 || p.BaseOffset != int64(2*i) {
 			t.Fatalf("restart %d: offset %d, code %d", i, p.BaseOffset, p.ErrorCode)
 		}
-		n.restart(t, syscall.SIGKILL)
-		c = dial(t, n.broker)
+		restart(n, syscall.SIGKILL)
+		c = dial(t, n.Address)
 		found := metadata(c, topic)
 		wantCode(t, "metadata after a restart", found.ErrorCode, protocol.None)
 		if len(found.Partitions) != 1 {
@@ -43,7 +44,7 @@ func TestB012TopicsOfARestartedBroker(t *testing.T) {
 
 // restarts is how often a node is started again where once shows little.
 func restarts() int {
-	if kafka != "" {
+	if onKafka {
 		return 3
 	}
 	return 20
@@ -56,16 +57,16 @@ func TestB107FilesOfADeletedTopic(t *testing.T) {
 	n := ownNode(t, "log.segment.delete.delay.ms=300", "log.initial.task.delay.ms=300")
 	var topics []string
 	for range 5 {
-		c := dial(t, n.broker)
+		c := dial(t, n.Address)
 		topic := createTopic(c)
 		topics = append(topics, topic)
 		mustProduce(c, topic, ten...)
 		deleteTopic(c, topic)
-		if kafka != "" {
+		if onKafka {
 			// Kafka answers before the broker has heard of it.
 			eventually(t, "the broker has heard of it", func() bool { return len(entries(t, n, topic+"-0")) == 0 || len(entries(t, n, "-delete")) > 0 })
 		}
-		n.restart(t, syscall.SIGKILL)
+		restart(n, syscall.SIGKILL)
 	}
 	for _, topic := range topics {
 		eventually(t, "nothing is left of "+topic, func() bool { return len(entries(t, n, topic)) == 0 })
@@ -73,9 +74,9 @@ func TestB107FilesOfADeletedTopic(t *testing.T) {
 }
 
 // entries are the names in the data directory that have a text in them.
-func entries(t *testing.T, n *node, text string) []string {
+func entries(t *testing.T, n *harness.Node, text string) []string {
 	t.Helper()
-	all, err := os.ReadDir(n.data())
+	all, err := os.ReadDir(n.Data())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +95,7 @@ func entries(t *testing.T, n *node, text string) []string {
 func TestB150SizeRetention(t *testing.T) {
 	t.Parallel()
 	n := ownNode(t, "log.retention.check.interval.ms=100", "log.initial.task.delay.ms=100")
-	c := dial(t, n.broker)
+	c := dial(t, n.Address)
 	// Two batches fill a segment: 0 and 1, 2 and 3, and 4 in the active one.
 	value := strings.Repeat("v", 900_000)
 	size := len(records(batch.Options{}, value))
@@ -128,7 +129,7 @@ func TestB150SizeRetention(t *testing.T) {
 func TestB110DeletedGroup(t *testing.T) {
 	t.Parallel()
 	n := ownNode(t)
-	c := dial(t, n.broker)
+	c := dial(t, n.Address)
 	topic, group, other := createTopic(c), unique(t, "group"), unique(t, "other")
 	for _, g := range []string{group, other} {
 		awaitCoordinator(c, g)
@@ -141,8 +142,8 @@ func TestB110DeletedGroup(t *testing.T) {
 	}
 	wantCode(t, "DeleteGroups", remove(), protocol.None)
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
-		n.restart(t, signal)
-		c = dial(t, n.broker)
+		restart(n, signal)
+		c = dial(t, n.Address)
 		awaitCoordinator(c, group)
 		awaitCoordinator(c, other)
 		described := describeGroup(c, group)

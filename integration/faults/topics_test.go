@@ -16,7 +16,7 @@ import (
 // for a topic that exists.
 func TestB098ValidateAnExistingTopic(t *testing.T) {
 	t.Parallel()
-	c := dial(t, sharedNode(t).broker)
+	c := dial(t, sharedNode(t).Address)
 	topic := createTopic(c)
 	wantCode(t, "validation of an existing topic", askCreateTopic(c, newTopic(topic), true).ErrorCode, protocol.ErrTopicAlreadyExists)
 	name := unique(t, "absent")
@@ -28,7 +28,7 @@ func TestB098ValidateAnExistingTopic(t *testing.T) {
 // the request only asked for validation.
 func TestB099ValidateOnlyChangesNothing(t *testing.T) {
 	t.Parallel()
-	c := dial(t, sharedNode(t).broker)
+	c := dial(t, sharedNode(t).Address)
 	name := unique(t, "absent")
 	wantCode(t, "validation of a new topic", askCreateTopic(c, newTopic(name), true).ErrorCode, protocol.None)
 	topic := createTopic(c)
@@ -51,7 +51,7 @@ func TestB099ValidateOnlyChangesNothing(t *testing.T) {
 // settings. It has what Metadata and DescribeConfigs say afterwards.
 func TestB101CreationTellsWhatWasMade(t *testing.T) {
 	t.Parallel()
-	c := dial(t, sharedNode(t).broker)
+	c := dial(t, sharedNode(t).Address)
 	wanted := newTopic(unique(t, "topic"), "retention.ms", "604800000", "segment.bytes", "2000000")
 	wanted.NumPartitions, wanted.ReplicationFactor = -1, -1
 	created := askCreateTopic(c, wanted, false)
@@ -89,7 +89,7 @@ func TestB101CreationTellsWhatWasMade(t *testing.T) {
 // only were made, and their metrics collided.
 func TestB102NamesThatCollide(t *testing.T) {
 	t.Parallel()
-	c := dial(t, sharedNode(t).broker)
+	c := dial(t, sharedNode(t).Address)
 	name := unique(t, "topic")
 	dotted, underscored := strings.ReplaceAll(name, "-", "."), strings.ReplaceAll(name, "-", "_")
 	wantCode(t, dotted, tryCreateTopic(c, dotted).ErrorCode, protocol.None)
@@ -102,7 +102,7 @@ func TestB102NamesThatCollide(t *testing.T) {
 // key and value.
 func TestB104BadSettings(t *testing.T) {
 	t.Parallel()
-	c := dial(t, sharedNode(t).broker)
+	c := dial(t, sharedNode(t).Address)
 	for _, setting := range [][2]string{
 		{"compression.type", "foo"},
 		{"cleanup.policy", "x"},

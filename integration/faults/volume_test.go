@@ -5,53 +5,43 @@ package faults
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/klamm/klamm/integration/harness"
 	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/protocol/batch"
 )
 
 // smallVolume is a node whose log directory is on a volume of 50 MiB.
-func smallVolume(t *testing.T) *node {
+func smallVolume(t *testing.T) *harness.Node {
 	t.Helper()
-	if os.Getenv("KLAMM_FAULTS_AT") != "" {
-		t.Skip("needs a node of its own")
-	}
-	dir := t.TempDir()
-	data := filepath.Join(dir, "data")
+	n := configure(t)
+	data := n.Data()
 	if err := os.Mkdir(data, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := syscall.Mount("tmpfs", data, "tmpfs", 0, "size=50m"); err != nil {
 		t.Skipf("only root may mount a volume: %v", err)
 	}
-	n, err := newNode(dir)
 	t.Cleanup(func() {
-		if n != nil {
-			n.end(syscall.SIGTERM)
-			if t.Failed() {
-				t.Logf("the end of the node's log:\n%s", n.logTail())
-			}
-		}
+		n.Kill()
 		if err := syscall.Unmount(data, 0); err != nil {
 			t.Error(err)
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	n.Format()
+	n.Restart()
 	return n
 }
 
-func left(t *testing.T, n *node) int64 {
+func left(t *testing.T, n *harness.Node) int64 {
 	t.Helper()
 	var stat syscall.Statfs_t
-	if err := syscall.Statfs(filepath.Join(n.dir, "data"), &stat); err != nil {
+	if err := syscall.Statfs(n.Data(), &stat); err != nil {
 		t.Fatal(err)
 	}
 	return int64(stat.Bavail) * stat.Bsize
@@ -62,7 +52,7 @@ func left(t *testing.T, n *node) int64 {
 func TestB152TightVolume(t *testing.T) {
 	t.Parallel()
 	n := smallVolume(t)
-	c := dial(t, n.broker)
+	c := dial(t, n.Address)
 	topics := make([]string, 10)
 	for i := range topics {
 		topics[i] = createTopic(c, "retention.bytes", "1000000", "segment.bytes", "1073741824")
@@ -95,7 +85,7 @@ func TestB152TightVolume(t *testing.T) {
 func TestFullVolumeRefusesAndGoesOn(t *testing.T) {
 	t.Parallel()
 	n := smallVolume(t)
-	c := dial(t, n.broker)
+	c := dial(t, n.Address)
 	other, large := createTopic(c), createTopic(c)
 	mustProduce(c, other, "a")
 	awaitCoordinator(c, "g")
@@ -117,12 +107,12 @@ func TestFullVolumeRefusesAndGoesOn(t *testing.T) {
 	}
 	fill()
 	served()
-	n.restart(t, syscall.SIGKILL)
-	c = dial(t, n.broker)
+	restart(n, syscall.SIGKILL)
+	c = dial(t, n.Address)
 	awaitCoordinator(c, "g")
 	served()
-	n.restart(t, syscall.SIGTERM)
-	c = dial(t, n.broker)
+	restart(n, syscall.SIGTERM)
+	c = dial(t, n.Address)
 	awaitCoordinator(c, "g")
 	served()
 	deleteTopic(c, large)
@@ -137,21 +127,21 @@ func TestFullVolumeRefusesAndGoesOn(t *testing.T) {
 func TestStartsOnAVolumeWithoutAByte(t *testing.T) {
 	t.Parallel()
 	n := smallVolume(t)
-	c := dial(t, n.broker)
+	c := dial(t, n.Address)
 	topic := createTopic(c)
 	mustProduce(c, topic, "a")
 	for range 2 {
 		eventually(t, "space is kept for a start", func() bool {
-			info, err := os.Stat(filepath.Join(n.dir, "data", "__cluster_metadata-0", "klamm.ballast"))
+			info, err := os.Stat(n.Data("__cluster_metadata-0", "klamm.ballast"))
 			return err == nil && info.Size() > 1<<20
 		})
-		filler := filepath.Join(n.dir, "data", "filler")
+		filler := n.Data("filler")
 		fillVolume(t, filler)
 		if n := left(t, n); n != 0 {
 			t.Fatalf("%d bytes are left", n)
 		}
-		n.restart(t, syscall.SIGKILL)
-		c = dial(t, n.broker)
+		restart(n, syscall.SIGKILL)
+		c = dial(t, n.Address)
 		wantCode(t, "set a config", alterTopic(c, topic, op{"retention.ms", set, kmsg.StringPtr("3600000")}), protocol.None)
 		if got := fetch(c, topic, fetchPartition(0)); got.ErrorCode != 0 || len(got.RecordBatches) == 0 {
 			t.Errorf("fetch: %+v", got)

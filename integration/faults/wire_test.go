@@ -17,7 +17,7 @@ import (
 func TestB168UnknownApiVersions(t *testing.T) {
 	t.Parallel()
 	n := sharedNode(t)
-	for _, address := range []string{n.broker, n.controller} {
+	for _, address := range []string{n.Address, n.Controller} {
 		c := dial(t, address)
 		req := kmsg.NewPtrApiVersionsRequest()
 		req.ClientSoftwareName, req.ClientSoftwareVersion = "faults", "1"
@@ -48,7 +48,7 @@ func TestB168UnknownApiVersions(t *testing.T) {
 // had no ids. Every topic has one, internal ones too, and it can be read by.
 func TestB170TopicIDs(t *testing.T) {
 	t.Parallel()
-	c := dial(t, sharedNode(t).broker)
+	c := dial(t, sharedNode(t).Address)
 	topic := createTopic(c)
 	mustProduce(c, topic, "a", "b")
 	versions := map[int16]int16{}

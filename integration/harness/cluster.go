@@ -42,6 +42,7 @@ func ConfiguredCluster(t *testing.T, kind Kind, count int, settings ...string) *
 	}
 	for i, n := range c.Nodes {
 		n.configure(i+1, append([]string{"controller.quorum.voters=" + strings.Join(voters, ",")}, settings...))
+		n.endWithTest(i + 1)
 	}
 	return c
 }

@@ -6,7 +6,8 @@
 // a launcher of Kafka's tools other than kafkatools/kafka. With KLAMM_NODE=kafka
 // every node is an Apache Kafka instead: a test that fails there is wrong.
 //
-// A Network gives each node of a cluster a host whose connections can be cut. A
+// Every node of a test is one of these, started at once or step by step; a Shared
+// is one for all tests of a package. A Network gives each node of a cluster a host whose connections can be cut. A
 // World is a cluster with a client and what tests ask of them.
 //
 // Start reading at node.go, then cluster.go.

@@ -75,8 +75,16 @@ func New(t *testing.T, settings ...string) *Node {
 // Configured is New of a node whose directory is not formatted yet.
 func Configured(t *testing.T, kind Kind, settings ...string) *Node {
 	t.Helper()
+	n := single(t, kind, t.TempDir(), settings)
+	n.endWithTest(1)
+	return n
+}
+
+// single is a node that is a cluster, in a directory.
+func single(t *testing.T, kind Kind, dir string, settings []string) *Node {
+	t.Helper()
 	ports := freePorts(t, 2)
-	n := &Node{t: t, dir: t.TempDir(), Kind: kind, Address: "localhost:" + ports[0], Controller: "localhost:" + ports[1]}
+	n := &Node{t: t, dir: dir, Kind: kind, Address: "localhost:" + ports[0], Controller: "localhost:" + ports[1]}
 	n.configure(1, append([]string{
 		"controller.quorum.voters=1@" + n.Controller,
 		"offsets.topic.replication.factor=1",
@@ -102,11 +110,11 @@ func StartDev(t *testing.T) *Node {
 func (n *Node) format(id int, settings []string) {
 	n.t.Helper()
 	n.configure(id, settings)
+	n.endWithTest(id)
 	n.Format(n.options...)
 }
 
-// configure writes the node's configuration, in which $NODE is its own directory,
-// and has the process end with the test.
+// configure writes the node's configuration, in which $NODE is its own directory.
 func (n *Node) configure(id int, settings []string) {
 	t := n.t
 	t.Helper()
@@ -148,7 +156,6 @@ func (n *Node) configure(id int, settings []string) {
 	default:
 		t.Fatalf("KLAMM_NODE=%s is neither klamm nor kafka", kind)
 	}
-	n.endWithTest(id)
 }
 
 // endWithTest has the process end with the test, and shows its log where that fails.
@@ -165,12 +172,18 @@ func (n *Node) endWithTest(id int) {
 // it prints.
 func (n *Node) Format(options ...string) string {
 	n.t.Helper()
-	args := slices.Concat(n.storage, []string{"format", "-t", ClusterID, "-c", n.Config()}, options)
-	out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+	out, err := n.TryFormat(options...)
 	if err != nil {
 		n.t.Fatalf("format: %v\n%s", err, out)
 	}
-	return string(out)
+	return out
+}
+
+// TryFormat is Format that may fail.
+func (n *Node) TryFormat(options ...string) (string, error) {
+	args := slices.Concat(n.storage, []string{"format", "-t", ClusterID, "-c", n.Config()}, options)
+	out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+	return string(out), err
 }
 
 // Binary is the klamm that the tests are about.
@@ -235,6 +248,28 @@ func (n *Node) Await() {
 		}
 	}
 	n.t.Fatalf("%s takes no connections after %s\n%s", address, startTimeout, n.logTail())
+}
+
+// Refuses starts the process, which must end by itself with an error, and gives
+// what it has written to its log since.
+func (n *Node) Refuses(why string) string {
+	n.t.Helper()
+	before, err := os.ReadFile(n.logPath())
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		n.t.Fatal(err)
+	}
+	n.Launch()
+	select {
+	case <-n.done:
+	case <-time.After(startTimeout):
+		n.Kill()
+		n.t.Errorf("%s: the node was started", why)
+		return ""
+	}
+	if n.err == nil {
+		n.t.Errorf("%s: the node has ended as if all were well", why)
+	}
+	return n.Log()[len(before):]
 }
 
 // Kill is kill -9.
