@@ -71,7 +71,8 @@ func TestAdderIsKilled(t *testing.T) {
 }
 
 // The controller that is being added is killed: it gets no vote, nobody waits for it,
-// and it can be added later.
+// and it can be added later. Killed as a voter it votes again, and may not be
+// added again (B066 of package faults).
 func TestJoinerIsKilled(t *testing.T) {
 	t.Parallel()
 	w := start(t, 1, 1)
@@ -92,6 +93,9 @@ func TestJoinerIsKilled(t *testing.T) {
 	// Its vote is needed now; and it is killed and started again.
 	w.controller(102).Kill()
 	w.controller(102).Restart()
+	if out, errOut, ok := harness.Run(t, "quorum", "add", "102", "--bootstrap-controller", w.addresses([]int{101})); ok || !strings.Contains(errOut, "controller 102 is a voter already") {
+		t.Errorf("a voter is added again: %s%s", out, errOut)
+	}
 	l.goesOn()
 	l.end()
 	w.sameMetadata(append(slices.Clone(w.Controllers), w.Nodes...)...)
