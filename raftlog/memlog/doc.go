@@ -17,7 +17,8 @@
 // A Disk is what survives: New with the Disk of an earlier Log is a restart.
 //
 // Where several nodes are wanted, a Member is one log of a quorum, with terms,
-// elections and entries that reach some and not others (member.go).
+// elections and entries that reach some and not others (member.go, member_elect.go,
+// member_replicate.go).
 //
 // The same tests run over this package and over raftlog's engine:
 // raftlog/contract_test.go.

@@ -24,16 +24,6 @@ type Config struct {
 	Follow bool
 }
 
-// Disk is what a Log leaves to the next one: the node's term and entries.
-type Disk struct {
-	mu      sync.Mutex
-	term    uint64
-	last    uint64 // index of the last entry
-	entries []raftlog.Entry
-	// base is the index of the last entry that a snapshot stands for.
-	base, baseTerm uint64
-}
-
 // Log is a raftlog.Log in memory. Until Hold each proposal is committed at once.
 type Log struct {
 	cfg  Config
@@ -160,16 +150,6 @@ func (l *Log) Propose(ctx context.Context, epoch protocol.ControllerEpoch, data 
 		// Its turn ends when its fate is known.
 		return raftlog.Skipped, fmt.Errorf("%w: %w", raftlog.ErrUnknownOutcome, ctx.Err())
 	}
-}
-
-// append adds an entry in the current term.
-func (d *Disk) append(data []byte) raftlog.Entry {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.last++
-	e := raftlog.Entry{Index: d.last, Term: d.term, Data: data}
-	d.entries = append(d.entries, e)
-	return e
 }
 
 // commitLocked applies all entries that are not applied, answers the proposer

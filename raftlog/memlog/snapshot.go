@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/klamm/klamm/raftlog"
 )
@@ -60,42 +59,4 @@ func takeSnapshot(ctx context.Context, cfg *Config, applied uint64) error {
 	}
 	cfg.Disk.trim(applied)
 	return nil
-}
-
-// begin makes sure that the log goes on behind a snapshot. Entries behind it
-// stay.
-func (d *Disk) begin(index, term uint64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.last = max(d.last, index)
-	d.term = max(d.term, term)
-	if index > d.base {
-		d.trimLocked(index, term)
-	}
-}
-
-func (d *Disk) termOf(index uint64) uint64 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, e := range d.entries {
-		if e.Index == index {
-			return e.Term
-		}
-	}
-	if index == d.base {
-		return d.baseTerm
-	}
-	return d.term
-}
-
-func (d *Disk) trim(upTo uint64) {
-	term := d.termOf(upTo)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.trimLocked(upTo, term)
-}
-
-func (d *Disk) trimLocked(upTo, term uint64) {
-	d.base, d.baseTerm = upTo, term
-	d.entries = slices.DeleteFunc(d.entries, func(e raftlog.Entry) bool { return e.Index <= upTo })
 }

@@ -66,14 +66,6 @@ func (l *Log) Forget() {
 	l.settle(p, answer{offset: raftlog.Skipped, err: raftlog.ErrUnknownOutcome})
 }
 
-func (d *Disk) drop(index uint64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if n := len(d.entries); n > 0 && d.entries[n-1].Index == index {
-		d.entries = d.entries[:n-1]
-	}
-}
-
 // Depose has another node lead in a new term; NoNode if nobody knows who. The
 // proposer of a pending entry learns that nobody knows.
 func (l *Log) Depose(leader protocol.NodeID) {
