@@ -48,6 +48,7 @@ type checks struct {
 	acked      map[key]map[int64]string
 	highest    map[key]int64 // of all acknowledged offsets
 	seen       map[key]map[int64]string
+	blocks     map[int64]bool // of producer ids, by their first
 	lastLook   time.Time
 }
 
@@ -58,6 +59,7 @@ func (c *checks) init(w *world) {
 		partitions: map[protocol.UUID]int{}, deleted: map[protocol.UUID]bool{},
 		lives: map[brokerLife]bool{}, unfenced: map[brokerLife]bool{},
 		acked: map[key]map[int64]string{}, highest: map[key]int64{}, seen: map[key]map[int64]string{},
+		blocks: map[int64]bool{},
 	}
 }
 
@@ -283,6 +285,12 @@ func (c *checks) done(n *node, req kmsg.Request, resp kmsg.Response) {
 		if r.ErrorCode == 0 && r.ProducerIDStart+int64(r.ProducerIDLen) > c.newest.NextProducerID() {
 			early("producer ids up to %d are given out", r.ProducerIDStart+int64(r.ProducerIDLen))
 		}
+		if r.ErrorCode == 0 { // B134 of package faults
+			if c.blocks[r.ProducerIDStart] {
+				c.w.failf("node %d gives out the producer ids from %d on a second time", n.id, r.ProducerIDStart)
+			}
+			c.blocks[r.ProducerIDStart] = true
+		}
 	case *kmsg.CreateTopicsResponse:
 		for _, t := range r.Topics {
 			if t.ErrorCode == 0 && c.partitions[t.TopicID] == 0 {
@@ -349,7 +357,8 @@ func (c *checks) acknowledged(k key, topic string, offset int64, value string, a
 	c.acked[k][offset] = value
 }
 
-// is says what stands at an offset: for ever the same (invariant 2).
+// is says what stands at an offset: for ever the same (invariant 2; B047 of package
+// faults).
 func (c *checks) is(k key, topic string, offset int64, value string) {
 	if c.seen[k] == nil {
 		c.seen[k] = map[int64]string{}
@@ -367,10 +376,25 @@ func (c *checks) end(k key) int64 {
 	return c.highest[k] + 1
 }
 
-// consumed looks at what a consumer was given.
-func (c *checks) consumed(k key, topic string, from int64, p kmsg.FetchResponseTopicPartition) {
+// committedEnd is below what stays for ever, as far as producers were told.
+func (c *checks) committedEnd(k key) (end int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for offset := range c.acked[k] {
+		end = max(end, offset+1)
+	}
+	return end
+}
+
+// consumed looks at what a consumer was given that asked when so much was committed.
+// Nobody calls that out of range (B027 of package faults), nor shows more than is
+// committed (B048).
+func (c *checks) consumed(k key, topic string, from, committed int64, p kmsg.FetchResponseTopicPartition) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if protocol.Error(p.ErrorCode) == protocol.ErrOffsetOutOfRange && from <= committed && safe(topic) {
+		c.w.failf("a consumer of %s-%d hears that offset %d is out of range, and what is below %d was acknowledged", topic, k.partition, from, committed)
+	}
 	if p.ErrorCode != 0 {
 		return
 	}

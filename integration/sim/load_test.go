@@ -174,10 +174,11 @@ func (l *load) consume() {
 	rp.FetchOffset = w.rng.Int64N(w.check.end(key{t.topic.ID, t.partition.ID}) + 1)
 	rt.Partitions = append(rt.Partitions, rp)
 	req.Topics = append(req.Topics, rt)
+	committed := w.check.committedEnd(key{t.topic.ID, t.partition.ID})
 	l.ask(w.node(t.partition.Leader), req, func(resp kmsg.Response) {
 		for _, rt := range resp.(*kmsg.FetchResponse).Topics {
 			for _, rp := range rt.Partitions {
-				w.check.consumed(key{t.topic.ID, rp.Partition}, t.topic.Name, req.Topics[0].Partitions[0].FetchOffset, rp)
+				w.check.consumed(key{t.topic.ID, rp.Partition}, t.topic.Name, req.Topics[0].Partitions[0].FetchOffset, committed, rp)
 			}
 		}
 	})
