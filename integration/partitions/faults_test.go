@@ -5,6 +5,8 @@ package partitions
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -103,6 +105,90 @@ func TestB054DeposedController(t *testing.T) {
 		t.Errorf("the deposed controller answers %v", code)
 	}
 	w.whole(before, 1)
+}
+
+// Elsewhere a coordinator that was cut off answered OffsetFetch with a code that
+// clients do not try again after, and two brokers listed one group. It answers what
+// clients know, and once all is quiet each group is at one broker (B125).
+func TestB113IsolatedCoordinator(t *testing.T) {
+	w := start(t)
+	before := w.elections()
+	alone := others(w.Controller())[0]
+	var at string // a group that is coordinated there
+	var groups []string
+	for i := 0; i < 20 || at == ""; i++ {
+		group := fmt.Sprintf("group-%02d", i)
+		groups = append(groups, group)
+		w.commit(group, loaded)
+		find := kmsg.NewPtrFindCoordinatorRequest()
+		find.CoordinatorKeys = []string{group}
+		if harness.Ask[*kmsg.FindCoordinatorResponse](w.World, find).Coordinators[0].NodeID == alone {
+			at = group
+		}
+	}
+	w.AwaitISR(offsets, 1, 2, 3)
+	client := w.only(alone)
+	w.net.Isolate(alone)
+	codes := make(map[protocol.Error]int)
+	for began := time.Now(); time.Since(began) < 2*session; pause(t.Context(), 20*time.Millisecond) {
+		group := kmsg.NewOffsetFetchRequestGroup()
+		group.Group = at
+		req := kmsg.NewPtrOffsetFetchRequest()
+		req.RequireStable, req.Groups = true, append(req.Groups, group)
+		resp, err := client.Broker(int(alone)).Request(harness.Within(t), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		codes[protocol.Error(resp.(*kmsg.OffsetFetchResponse).Groups[0].ErrorCode)]++
+	}
+	t.Logf("OffsetFetch at the isolated coordinator: %v", codes)
+	for code := range codes {
+		switch code {
+		case protocol.None, protocol.ErrCoordinatorLoadInProgress, protocol.ErrCoordinatorNotAvailable, protocol.ErrNotCoordinator, protocol.ErrUnstableOffsetCommit:
+		default:
+			t.Errorf("OffsetFetch is answered with %v", code)
+		}
+	}
+	w.AwaitISR(offsets, others(alone)...)
+	w.commit(at, loaded) // at its next coordinator
+	w.net.Heal()
+	w.AwaitISR(offsets, 1, 2, 3)
+	var listed map[string][]int32
+	w.Await("each group at one broker", func() bool {
+		listed = make(map[string][]int32)
+		for id := range int32(3) {
+			resp, err := w.Client.Broker(int(id+1)).Request(harness.Within(t), kmsg.NewPtrListGroupsRequest())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, group := range resp.(*kmsg.ListGroupsResponse).Groups {
+				listed[group.Group] = append(listed[group.Group], id+1)
+			}
+		}
+		return !slices.ContainsFunc(groups, func(group string) bool { return len(listed[group]) != 1 })
+	})
+	if slices.Contains(listed[at], alone) {
+		t.Errorf("%s is at %v", at, listed[at])
+	}
+	w.whole(before, 0)
+}
+
+const offsets = "__consumer_offsets"
+
+// commit commits an offset of a group, at its coordinator.
+func (w *world) commit(group, topic string) {
+	w.T.Helper()
+	p := kmsg.NewOffsetCommitRequestTopicPartition()
+	p.Offset = 1
+	t := kmsg.NewOffsetCommitRequestTopic()
+	t.Topic, t.Partitions = topic, append(t.Partitions, p)
+	t.TopicID = harness.Ask[*kmsg.MetadataResponse](w.World, harness.MetadataRequest(topic)).Topics[0].TopicID
+	req := kmsg.NewPtrOffsetCommitRequest()
+	req.Group, req.Generation, req.Topics = group, -1, append(req.Topics, t)
+	w.Await("a commit of "+group, func() bool {
+		resp := harness.Ask[*kmsg.OffsetCommitResponse](w.World, req)
+		return resp.Topics[0].Partitions[0].ErrorCode == 0
+	})
 }
 
 // reorder makes the replicas of a topic's partition the same ones in another order.

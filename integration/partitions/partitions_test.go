@@ -37,7 +37,7 @@ func TestMajorityLost(t *testing.T) {
 
 // The active controller, which leads a partition too, is alone. It acknowledges
 // nothing that others must have, the others go on without it, and what it took
-// in alone is gone when it is back.
+// in alone is gone when it is back (B068 of package faults).
 func TestMinorityIsolated(t *testing.T) {
 	w := start(t)
 	old := w.Controller()
@@ -148,7 +148,8 @@ func TestHeartbeatsLost(t *testing.T) {
 }
 
 // The active controller stands still, another is elected; what was sent to the
-// old one meanwhile it finds when it goes on, and may not act upon.
+// old one meanwhile it finds when it goes on, and may not act upon (B060 of package
+// faults).
 func TestControllerStopped(t *testing.T) {
 	w := start(t)
 	old := w.Controller()
