@@ -92,6 +92,14 @@ func (l *Log) TopicID() protocol.UUID {
 	return l.topicID
 }
 
+// unbegun tells whether this is what a creation leaves that was cut off: there is no
+// topic id, and has never been a record.
+func (l *Log) unbegun() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.topicID == protocol.ZeroUUID && l.leo == 0
+}
+
 // AssignTopicID gives the log a topic id where it has none, as a crash right
 // after its creation leaves it; protocol.ErrInconsistentTopicID where it has
 // another.

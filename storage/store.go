@@ -230,13 +230,23 @@ func (s *Store) openLog(d *Dir, path string, tp protocol.TopicPartition) error {
 		return s.setAside(d, l, tp)
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if other := s.logs[tp]; other != nil {
-		l.abandon()
-		return fmt.Errorf("%s is in both %s and %s: remove the older of the two", tp, other.Path(), path)
+	other := s.logs[tp]
+	begun := !l.unbegun()
+	replaces := other == nil || begun && other.unbegun()
+	if replaces {
+		s.logs[tp] = l
 	}
-	s.logs[tp] = l
-	return nil
+	s.mu.Unlock()
+	switch {
+	case other == nil:
+		return nil
+	case replaces:
+		return s.setAside(other.owner, other, tp)
+	case !begun:
+		return s.setAside(d, l, tp)
+	}
+	l.abandon()
+	return fmt.Errorf("%s is in both %s and %s: remove the older of the two", tp, other.Path(), path)
 }
 
 func (s *Store) options(d *Dir, tp protocol.TopicPartition) LogOptions {
@@ -322,6 +332,8 @@ func (s *Store) Create(tp protocol.TopicPartition, topicID protocol.UUID, dir *D
 	if err != nil {
 		if errors.Is(err, protocol.ErrKafkaStorageError) {
 			dir.Fail(err)
+			// It is begun in another directory next. What can not be removed now, the next start sets aside.
+			_ = s.fs.RemoveAll(filepath.Join(dir.path, tp.String()))
 		}
 		return nil, err
 	}

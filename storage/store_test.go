@@ -191,11 +191,47 @@ func TestDirectoryGetsAnID(t *testing.T) {
 func TestStoreFindsDuplicates(t *testing.T) {
 	mem := vfs.NewMem()
 	dirs := formatDirs(t, mem, "/a", "/b")
-	check(t, mem.Mkdir("/a/x-0"))
-	check(t, mem.Mkdir("/b/x-0"))
+	for _, path := range []string{"/a/x-0", "/b/x-0"} {
+		check(t, mem.Mkdir(path))
+		check(t, writeFile(mem, path+"/"+partitionMetaFile, formatPartitionMetadata(protocol.UUID{1})))
+	}
 	_, err := OpenStore(context.Background(), mem, dirs, storeConfig(), zerolog.Nop())
 	if err == nil || !strings.Contains(err.Error(), "/a/x-0") || !strings.Contains(err.Error(), "/b/x-0") {
 		t.Fatalf("error %v", err)
+	}
+}
+
+// A creation that fails goes on in another directory. What it leaves in the one that
+// failed is removed, or else is in nobody's way at the next start.
+func TestStoreBeginsElsewhere(t *testing.T) {
+	for name, removes := range map[string]bool{"full": true, "broken": false} {
+		mem := vfs.NewMem()
+		s := openStore(t, mem, formatDirs(t, mem, "/a", "/b"), storeConfig())
+		mem.SetHook(func(op vfs.Op) error {
+			if strings.HasPrefix(op.Path, "/a/x-0") && (op.Kind == "write" || op.Kind == "remove" && !removes) {
+				return errors.New("no space left on device")
+			}
+			return nil
+		})
+		if _, err := s.Create(tp("x", 0), protocol.UUID{1}, s.dirs[0]); !errors.Is(err, protocol.ErrKafkaStorageError) {
+			t.Fatalf("%s: create: %v", name, err)
+		}
+		mem.SetHook(nil)
+		_, err := mem.Stat("/a/x-0")
+		if gone := errors.Is(err, fs.ErrNotExist); gone != removes {
+			t.Errorf("%s: what was created is gone: %t", name, gone)
+		}
+		l, err := s.Create(tp("x", 0), protocol.UUID{1}, nil)
+		check(t, err)
+		appendTest(t, l, record(t, "x"), 1)
+		for _, order := range [][]string{{"/a", "/b"}, {"/b", "/a"}} {
+			left := mem.Kill()
+			s := openStore(t, left, openDirs(t, left, order...), storeConfig())
+			if l, ok := s.Get(tp("x", 0)); !ok || l.LEO() != 1 || l.Dir().Path() != "/b" {
+				t.Errorf("%s: after a start on %v the log is not as it was", name, order)
+			}
+			check(t, s.Close(1, nil))
+		}
 	}
 }
 
