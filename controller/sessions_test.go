@@ -178,6 +178,29 @@ func TestControlledShutdown(t *testing.T) {
 	})
 }
 
+// A broker that has what was there when it registered is unfenced, however far the
+// log has gone on (B087 of package integration/faults).
+func TestUnfencedOnABusyLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, testConfig())
+		defer w.stop()
+		w.join(1, 'a')
+		epoch, err := w.c.RegisterBroker(registration(2, 'b'), soon()).Wait(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at := int64(epoch) - 1; at <= int64(epoch); at++ {
+			if _, err := w.create(1, fmt.Sprint("t", at)).Wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			resp, err := w.c.Heartbeat(beat(2, epoch, at), soon()).Wait(t.Context())
+			if err != nil || resp.IsFenced != (at < int64(epoch)) || resp.IsCaughtUp == resp.IsFenced {
+				t.Errorf("at offset %d of %d, registered at %d: %+v, %v", at, w.machine.Image().Offset(), epoch, resp, err)
+			}
+		}
+	})
+}
+
 // What others do while a broker shuts down, and its own heartbeats, do not raise what
 // it must have replayed (B203 of package integration/faults).
 func TestShutdownIsNotPutOff(t *testing.T) {
