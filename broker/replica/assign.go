@@ -83,13 +83,13 @@ func (a *assignments) take() map[partitionKey]protocol.UUID {
 // compareDirectories finds the replicas of a plan that are not where the metadata
 // say.
 func (m *Manager) compareDirectories(plan plan, img *metadata.Image) {
-	if m.cfg.Directory == nil || !img.Level().HasDirectories() {
+	if !img.Level().HasDirectories() {
 		return
 	}
 	wanted := make(map[partitionKey]protocol.UUID)
 	for _, s := range plan.changed {
 		at := slices.Index(s.after.Replicas, m.cfg.Node)
-		dir, ok := m.cfg.Directory(s.partition.tp)
+		dir, ok := s.partition.directory()
 		if !ok || at < 0 || at < len(s.after.Directories) && s.after.Directories[at] == dir {
 			continue
 		}

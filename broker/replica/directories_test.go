@@ -99,3 +99,25 @@ func TestDirectoryFails(t *testing.T) {
 		t.Errorf("a stop fails for a directory that has failed before: %v", err)
 	}
 }
+
+// The controller has to know where a replica is that the metadata have nowhere, or in a
+// directory that is not here, and of no other.
+func TestDirectoriesAreCompared(t *testing.T) {
+	n := twoDirs(t)
+	n.apply(&record.FeatureLevel{Name: feature.MetadataVersion, Level: int16(feature.Latest)})
+	n.apply(n.in(1, protocol.UUID{8})...)
+	if told := n.manager.assignments.take(); len(told) != 0 {
+		t.Errorf("told of %v, which the metadata have right", told)
+	}
+	for id, named := range map[byte]protocol.UUID{2: protocol.UnassignedDir, 3: {77}} {
+		n.apply(n.in(id, named)...)
+		l, ok := n.store.Get(protocol.TopicPartition{Topic: fmt.Sprint("t", id)})
+		if !ok {
+			t.Fatal("there is no log")
+		}
+		told := n.manager.assignments.take()
+		if dir := told[partitionKey{protocol.UUID{id}, 0}]; len(told) != 1 || dir != l.Dir().ID() {
+			t.Errorf("named %v: told of %v, and it is in %v", named, told, l.Dir().ID())
+		}
+	}
+}

@@ -63,9 +63,6 @@ type Config struct {
 	Puller Puller
 	// ISR is what the in-sync sets go by.
 	ISR ISRConfig
-	// Directory is where a partition's log lies; ok is false where there is none.
-	// Nil: the controller is told of no directories.
-	Directory func(tp protocol.TopicPartition) (dir protocol.UUID, ok bool)
 }
 
 // partitionKey names a partition for its whole life: a topic that is created

@@ -187,7 +187,7 @@ func (h *brokerHalf) load(ctx context.Context, img *cluster.Image) error {
 	h.puller = h.newPuller()
 	h.replicas = replica.NewManager(replica.Config{
 		Node: h.n.cfg.Node.ID, Store: replica.NewStore(store), TopicConfig: h.configs.topic,
-		Puller: h.puller, ISR: h.inSync(), Directory: h.directory,
+		Puller: h.puller, ISR: h.inSync(),
 	}, h.n.log)
 	return nil
 }

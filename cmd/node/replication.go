@@ -54,12 +54,3 @@ func (h *brokerHalf) peer(id protocol.NodeID) (string, bool) {
 func (h *brokerHalf) inSync() replica.ISRConfig {
 	return replica.ISRConfig{Controller: h.requests, Epoch: h.broker.Epoch, MaxLag: h.n.cfg.Replicas.LagTime}
 }
-
-// directory is where the log of a partition lies.
-func (h *brokerHalf) directory(tp protocol.TopicPartition) (protocol.UUID, bool) {
-	log, ok := h.store.Get(tp)
-	if !ok {
-		return protocol.ZeroUUID, false
-	}
-	return log.Dir().ID(), true
-}
