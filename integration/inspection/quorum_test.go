@@ -45,7 +45,7 @@ func nodes(replicas []replica) []int32 {
 }
 
 // TestQuorumStatus: every broker and every controller tells the same quorum; a voter
-// that stands still falls behind in it, and an observer too.
+// that stands still falls behind in it, and an observer too (B195 of package faults).
 func TestQuorumStatus(t *testing.T) {
 	w := newWorld(t, harness.StartSplit(t, make([]harness.Kind, 3), make([]harness.Kind, 2), "auto.create.topics.enable=false",
 		"offsets.topic.replication.factor=2", "metadata.log.max.record.bytes.between.snapshots=3000"))

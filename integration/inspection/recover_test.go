@@ -36,7 +36,7 @@ func (w *world) activeController() *harness.Node {
 
 // TestRecover: two of three combined nodes are lost for good. The third becomes the
 // only voter, with all that it had, what only its Raft's store held included; two
-// new disks join it.
+// new disks join it, and have the same metadata (B074 of package faults).
 func TestRecover(t *testing.T) {
 	w := newWorld(t, harness.StartCluster(t, 3, "auto.create.topics.enable=false", "offsets.topic.replication.factor=3",
 		"metadata.log.max.record.bytes.between.snapshots=4000", "broker.session.timeout.ms=3000"))
