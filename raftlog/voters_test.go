@@ -171,18 +171,31 @@ func TestLeaderIsRemoved(t *testing.T) {
 // package integration/faults) or is lost in the middle (B062): the same node leads
 // again and takes entries. The library has refused them for ever after one.
 func TestFailedHandOver(t *testing.T) {
-	for name, alone := range map[string]bool{"the leadership stays": false, "the leadership is lost": true} {
+	const (
+		stays = "the leadership stays"
+		alone = "no majority is left"
+		other = "another is elected"
+	)
+	for _, name := range []string{stays, alone, other} {
 		t.Run(name, func(t *testing.T) {
 			d := newDynamic(t, nil)
 			lead := d.propose("a", 0, 1, 2)
 			rest := slices.DeleteFunc([]int{0, 1, 2}, func(i int) bool { return i == lead })
 			d.crash(rest[0])
-			if alone {
+			if name == alone {
 				d.crash(rest[1])
 			}
-			d.engine(lead).HandTo(d.voters[rest[0]].ID)
+			handed := make(chan struct{})
+			go func() {
+				defer close(handed)
+				d.engine(lead).HandTo(d.voters[rest[0]].ID)
+			}()
+			if name == other {
+				d.engine(rest[1]).Lead()
+			}
+			<-handed
 			d.start(rest[0])
-			if alone {
+			if name == alone {
 				d.start(rest[1])
 			}
 			d.propose("b", 0, 1, 2)
