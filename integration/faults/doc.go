@@ -13,8 +13,7 @@
 // KLAMM names the binary (default: bin/klamm of the checkout). With
 // KLAMM_NODE=kafka the tests are about an Apache Kafka: see package harness.
 //
-// Cases that a client of one node can not show are tested where the fault would be,
-// and named there:
+// Cases that a client of one node can not show are tested where the fault would be:
 //
 //	broker/api         idle fetch sessions (B015)
 //	broker/replica     what a leader answers to whom (B026 B032 B038), the follower's
