@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -225,7 +226,7 @@ func (q *quorumChange) addObserver(ctx context.Context, o replicaStatus) error {
 		}
 		req.Listeners = []kmsg.AddRaftVoterRequestListener{listener}
 		deadline, _ := ctx.Deadline()
-		req.TimeoutMillis = int32(max(time.Until(deadline).Milliseconds(), 1000))
+		req.TimeoutMillis = timeoutMs(time.Until(deadline))
 		answer, err := conn.Request(ctx, req)
 		if err != nil {
 			return err
@@ -245,6 +246,11 @@ func (q *quorumChange) addObserver(ctx context.Context, o replicaStatus) error {
 	}
 	q.say("controller %d with directory %s votes, after %v", o.Node, o.DirectoryID, time.Since(began).Round(time.Millisecond))
 	return nil
+}
+
+// timeoutMs is a timeout as a request has it: one that leaves the controller a moment.
+func timeoutMs(d time.Duration) int32 {
+	return int32(min(max(d, time.Second).Milliseconds(), math.MaxInt32))
 }
 
 // controllerEndpoint is where a registered controller listens, under the name that
