@@ -30,6 +30,10 @@ type Stored struct {
 // ErrInUse is what a store of a running node is.
 var ErrInUse = errors.New("a node is running on it")
 
+// IsStoreFile tells the files that a Raft store is, beside its snapshots: where they are
+// gone a node begins another one on what the metadata log holds.
+func IsStoreFile(name string) bool { return name == boltFile || name == markFile }
+
 // ReadStored reads a store and changes nothing. newest is the newest snapshot
 // beside it, zero for none; each gets the proposals behind it. It is
 // fs.ErrNotExist where there is no store, as in a directory of Apache Kafka or of

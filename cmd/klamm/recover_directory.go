@@ -32,7 +32,7 @@ func (l *leftover) makeLone(epoch protocol.ControllerEpoch, listener *record.Vot
 		err = l.takeOver(&aside, epoch, voters)
 		return aside.saved, err
 	}
-	if err := aside.copy("raft.db"); err != nil {
+	if err := aside.copy(raftStore); err != nil {
 		return aside.saved, err
 	}
 	snapshots, err := snapshot.OpenStore(vfs.OS(), l.q.Dir, zerolog.Nop())
@@ -59,7 +59,7 @@ func (l *leftover) takeOver(aside *backup, epoch protocol.ControllerEpoch, voter
 		return err
 	}
 	for _, e := range names {
-		if n := e.Name(); n == "raft.db" || n == "raft.mark" || strings.HasSuffix(n, ".raft-snapshot") {
+		if n := e.Name(); raftlog.IsStoreFile(n) || snapshot.IsSidecar(n) {
 			if err := aside.move(n); err != nil {
 				return err
 			}

@@ -32,6 +32,9 @@ type sidecar struct {
 	Size               int64  `json:"size"`       // of the checkpoint
 }
 
+// IsSidecar tells the files that make a checkpoint a snapshot of Raft's.
+func IsSidecar(name string) bool { return strings.HasSuffix(name, sidecarSuffix) }
+
 // snapshotID is the snapshot's name for Raft, and its sidecar's but for the suffix.
 func snapshotID(index, term uint64) string { return fmt.Sprintf("%020d-%010d", index, term) }
 

@@ -72,7 +72,7 @@ func (s *Store) sidecars() ([]*sidecar, error) {
 	}
 	var all []*sidecar
 	for _, e := range slices.Backward(entries) { // sorted by name: by index, then term
-		if e.IsDir || !strings.HasSuffix(e.Name, sidecarSuffix) {
+		if e.IsDir || !IsSidecar(e.Name) {
 			continue
 		}
 		sc, err := readSidecar(s.fs, filepath.Join(s.dir, e.Name))
