@@ -352,7 +352,9 @@ func (r *recovery) advice(w io.Writer, best *leftover) {
 		filepath.Base(best.q.Dir))
 	fmt.Fprintf(w, "4. the other controllers must not come back as they were: format new directories for them.")
 	if best.q.Dynamic {
-		fmt.Fprint(w, " klamm quorum add lets\n   them vote again;\n")
+		fmt.Fprintf(w, " klamm quorum add lets\n"+
+			"   them vote again. One that is a broker too and must keep its records comes back as a broker alone, process.roles=broker,\n"+
+			"   with its %s moved away;\n", filepath.Base(best.q.Dir))
 	} else {
 		fmt.Fprint(w, " In a static quorum\n   they come back as brokers; kafka-features upgrade --feature kraft.version=1 makes it a dynamic one, and klamm quorum\n   add lets them vote again;\n")
 	}

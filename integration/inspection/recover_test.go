@@ -226,7 +226,7 @@ func TestRecoverDynamic(t *testing.T) {
 	w.killAll(w.Controllers...)
 	survivor, again := w.Controllers[1], w.Controllers[0]
 	done := w.klamm("metadata", "recover", "--yes", survivor.Data())
-	says(t, done, "controller.quorum.bootstrap.servers="+survivor.Controller, "klamm quorum add")
+	says(t, done, "controller.quorum.bootstrap.servers="+survivor.Controller, "klamm quorum add", "as a broker alone")
 	says(t, w.klamm("quorum", "status", survivor.Data()), "voters of a dynamic quorum: ")
 	survivor.Restart()
 	w.create("under-the-survivor", 1, 1)
