@@ -119,10 +119,7 @@ func TestB113IsolatedCoordinator(t *testing.T) {
 	for i := 0; i < 20 || at == ""; i++ {
 		group := fmt.Sprintf("group-%02d", i)
 		groups = append(groups, group)
-		w.commit(group, loaded)
-		find := kmsg.NewPtrFindCoordinatorRequest()
-		find.CoordinatorKeys = []string{group}
-		if harness.Ask[*kmsg.FindCoordinatorResponse](w.World, find).Coordinators[0].NodeID == alone {
+		if w.commit(group, loaded, alone) == alone {
 			at = group
 		}
 	}
@@ -150,7 +147,9 @@ func TestB113IsolatedCoordinator(t *testing.T) {
 		}
 	}
 	w.AwaitISR(offsets, others(alone)...)
-	w.commit(at, loaded) // at its next coordinator
+	if next := w.commit(at, loaded, others(alone)[0]); next == alone {
+		t.Errorf("%s is committed to by %d, which is cut off", at, next)
+	}
 	w.net.Heal()
 	w.AwaitISR(offsets, 1, 2, 3)
 	var listed map[string][]int32
@@ -175,8 +174,8 @@ func TestB113IsolatedCoordinator(t *testing.T) {
 
 const offsets = "__consumer_offsets"
 
-// commit commits an offset of a group, at its coordinator.
-func (w *world) commit(group, topic string) {
+// commit commits an offset of a group, at the coordinator that a broker names.
+func (w *world) commit(group, topic string, asked int32) (coordinator int32) {
 	w.T.Helper()
 	p := kmsg.NewOffsetCommitRequestTopicPartition()
 	p.Offset = 1
@@ -185,10 +184,20 @@ func (w *world) commit(group, topic string) {
 	t.TopicID = harness.Ask[*kmsg.MetadataResponse](w.World, harness.MetadataRequest(topic)).Topics[0].TopicID
 	req := kmsg.NewPtrOffsetCommitRequest()
 	req.Group, req.Generation, req.Topics = group, -1, append(req.Topics, t)
+	find := kmsg.NewPtrFindCoordinatorRequest()
+	find.CoordinatorKeys = []string{group}
 	w.Await("a commit of "+group, func() bool {
-		resp := harness.Ask[*kmsg.OffsetCommitResponse](w.World, req)
-		return resp.Topics[0].Partitions[0].ErrorCode == 0
+		found, err := w.Client.Broker(int(asked)).Request(harness.Within(w.T), find)
+		if err != nil {
+			return false
+		}
+		if coordinator = found.(*kmsg.FindCoordinatorResponse).Coordinators[0].NodeID; coordinator < 0 {
+			return false
+		}
+		resp, err := w.Client.Broker(int(coordinator)).Request(harness.Within(w.T), req)
+		return err == nil && resp.(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode == 0
 	})
+	return coordinator
 }
 
 // reorder makes the replicas of a topic's partition the same ones in another order.
