@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -119,22 +120,29 @@ func TestLeaderStopped(t *testing.T) {
 	w.Create("t", 30)
 	w.AwaitISR("t", 1, 2, 3)
 	ctx, stop := context.WithCancel(t.Context())
+	var writing sync.WaitGroup
+	defer writing.Wait()
 	defer stop()
 	var acked []string
+	var count atomic.Int64 // of them
 	var gap time.Duration
-	var writing sync.WaitGroup
+	// By default a client looks for another leader after up to five seconds.
+	client := w.NewClient(kgo.MetadataMinAge(100 * time.Millisecond))
 	writing.Go(func() {
 		for last := time.Now(); ctx.Err() == nil; {
 			value := fmt.Sprintf("%06d", len(acked))
-			if err := w.Client.ProduceSync(harness.Within(t), &kgo.Record{Topic: "t", Value: []byte(value)}).FirstErr(); err != nil {
+			if err := client.ProduceSync(harness.Within(t), &kgo.Record{Topic: "t", Value: []byte(value)}).FirstErr(); err != nil {
 				t.Errorf("record %s: %v", value, err)
 				return
 			}
 			acked = append(acked, value)
+			count.Add(1)
 			gap, last = max(gap, time.Since(last)), time.Now()
 		}
 	})
 	for _, id := range []int32{w.Controller(), w.Controller()%3 + 1} {
+		before := count.Load()
+		w.Await("more records", func() bool { return count.Load() > before+100 })
 		began := time.Now()
 		w.Node(id).Stop()
 		t.Logf("stopped in %v", time.Since(began).Round(time.Millisecond))
