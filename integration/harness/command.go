@@ -52,16 +52,4 @@ func (n *Node) Configure(settings ...string) {
 }
 
 // Wipe replaces a stopped node's disk by an empty one, formatted for its cluster.
-func (n *Node) Wipe() {
-	n.t.Helper()
-	meta, err := os.ReadFile(filepath.Join(n.Data(), "meta.properties"))
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	_, after, _ := strings.Cut(string(meta), "cluster.id=")
-	cluster, _, _ := strings.Cut(after, "\n")
-	if err := os.RemoveAll(n.Data()); err != nil {
-		n.t.Fatal(err)
-	}
-	MustRun(n.t, "storage", "format", "-t", cluster, "-c", n.Config())
-}
+func (n *Node) Wipe() { n.wipe() }
