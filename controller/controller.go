@@ -83,7 +83,8 @@ type Controller struct {
 
 	detector *detector // nil without a Probe
 
-	fencedBy struct{ evidence, timeout atomic.Int64 }
+	fencedBy  struct{ evidence, timeout atomic.Int64 }
+	elections elections
 
 	wake chan struct{} // size 1: a queue that is not empty needs no second ring
 
@@ -122,6 +123,7 @@ func New(cfg Config, log Log, images Images, logger zerolog.Logger) *Controller 
 
 // Publish implements replay.Subscriber.
 func (c *Controller) Publish(delta *metadata.Delta, _ *metadata.Image) {
+	c.elections.publish(delta)
 	if c.detector != nil {
 		c.detector.publish(delta)
 	}

@@ -44,6 +44,13 @@ func (g *gauges) registerQuorum(m *telemetry.Metrics) {
 	m.Counter(fenced, help, of(func(q *quorum) float64 { return float64(q.controller.FencedByEvidence()) }), "by", "evidence")
 	m.Counter(fenced, help, of(func(q *quorum) float64 { return float64(q.controller.FencedByTimeout()) }), "by", "timeout")
 
+	m.Counter("kafka_controller_controllerstats_electionfromeligibleleaderreplicas_total",
+		"Leaders out of the eligible leader replicas that this controller has seen elected; nothing is lost by them.",
+		of(func(q *quorum) float64 { return float64(q.controller.EligibleElections()) }))
+	m.Counter("kafka_controller_controllerstats_uncleanleaderelections_total",
+		"Leaders who may have lost records that this controller has seen elected.",
+		of(func(q *quorum) float64 { return float64(q.controller.UncleanElections()) }))
+
 	c := census{offset: -1}
 	for _, number := range []struct {
 		name, help string

@@ -18,7 +18,8 @@
 //	broker/api         idle fetch sessions (B015)
 //	broker/replica     what a leader answers to whom (B026 B032 B038), the follower's
 //	                   position (B042 B044), in-sync sets (B050 B051)
-//	controller         two sessions that end at once (B057), a busy log (B087 B203)
+//	controller         two sessions that end at once (B057), a busy log (B087 B203),
+//	                   how elections are counted (B053)
 //	metadata/replay    what can not be applied (B056)
 //	metadata/snapshot  an unknown type (B081)
 //	raftlog            hand-overs that fail (B062 B063)
@@ -41,7 +42,7 @@
 //	enforced quotas       B185 B186; of B183 that a user is held to the default
 //	authorization         B171 B173 B174 B176
 //	SASL, TLS             B177 B180; of B188 the login
-//	metrics               B053 B194 B197 B201; of B200 the count
+//	metrics               B194 B197 B201; of B200 the count
 //	reports of health     B198
 //
 // Start reading at node_test.go, then produce_test.go.

@@ -1,0 +1,43 @@
+package controller
+
+import (
+	"slices"
+	"sync/atomic"
+
+	"github.com/klamm/klamm/metadata"
+	"github.com/klamm/klamm/protocol"
+)
+
+// elections count the leaders who were not in sync when they were elected. Every
+// controller counts what is in the log, active or not, as Kafka's do; what was
+// there when it started is not news.
+type elections struct {
+	eligible atomic.Int64 // out of the ELR: nothing committed can be missing (KIP-966)
+	unclean  atomic.Int64 // others, the last known leader among them
+}
+
+func (e *elections) publish(delta *metadata.Delta) {
+	for change := range delta.ChangedTopics() {
+		if change.Old == nil || change.New == nil {
+			continue
+		}
+		for before, after := range change.Partitions() {
+			switch {
+			case before == nil || after == nil || after.Leader == protocol.NoNode || after.Leader == before.Leader:
+			case slices.Contains(before.ISR, after.Leader):
+			case slices.Contains(before.ELR, after.Leader):
+				e.eligible.Add(1)
+			default:
+				e.unclean.Add(1)
+			}
+		}
+	}
+}
+
+// EligibleElections is how many leaders of the eligible leader replicas this
+// controller has seen elected.
+func (c *Controller) EligibleElections() int64 { return c.elections.eligible.Load() }
+
+// UncleanElections is how many leaders it has seen elected who may have lost
+// records.
+func (c *Controller) UncleanElections() int64 { return c.elections.unclean.Load() }
