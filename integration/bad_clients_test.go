@@ -4,6 +4,7 @@ package integration
 
 import (
 	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -128,8 +129,8 @@ func TestClientsThatDoNotRead(t *testing.T) {
 	allowFiles(t, 2000)
 	n := harness.Start(t)
 	createTopic(t, n.Address, "beside", 1)
-	for range 30 { // to be large in Metadata
-		createTopic(t, n.Address, "topic-"+strings.Repeat("x", 150)+harness.FreePort(t), 1)
+	for i := range 30 { // to be large in Metadata
+		createTopic(t, n.Address, fmt.Sprintf("topic-%s-%d", strings.Repeat("x", 150), i), 1)
 	}
 	w := newWriter(t, n.Address, "beside", 1)
 	w.waitForMore(t, 10_000)
