@@ -47,8 +47,9 @@
 // 11; and that what is applied is the same everywhere and held by a majority. For 1
 // there are topics named safe…, with three replicas, two of which must be in sync;
 // with those named wild… anything is done. Power is cut at one broker only, and not
-// where others are killed: a replica that ends uncleanly is taken for one that may
-// have lost records (KIP-966), and two of them are one too many.
+// where others are killed or moves are cancelled: a replica that ends uncleanly is
+// taken for one that may have lost records (KIP-966), a cancelled move takes replicas
+// out of the ISR at once, as Kafka's does, and two of them are one too many.
 //
 // That a fault would be seen is shown by builds with one put in (broken_test.go).
 //
