@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -75,7 +76,14 @@ func (b *Broker) DirFailed(dir protocol.UUID) {
 	b.mu.Lock()
 	b.failedDirs = append(b.failedDirs, dir)
 	b.mu.Unlock()
-	b.heart.Load().lost(dir)
+	b.heart.Load().beatNow()
+}
+
+// offline are the log directories that have gone out of service.
+func (b *Broker) offline() []protocol.UUID {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.failedDirs)
 }
 
 func (b *Broker) setState(s State) {
@@ -104,7 +112,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer stop(nil)
-	h := newHeart(&b.cfg, b.log, epoch, b.offset)
+	h := newHeart(&b.cfg, b.log, epoch, b.offset, b.offline)
 	b.heart.Store(h)
 	group.Go(func() { h.run(background) })
 

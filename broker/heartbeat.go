@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -28,6 +27,8 @@ type heart struct {
 	epoch protocol.BrokerEpoch
 	// offset returns the offset that the broker has got to.
 	offset func() int64
+	// offline returns the log directories that have gone out of service.
+	offline func() []protocol.UUID
 
 	wake     chan struct{} // size 1: a wish for a heartbeat at once; more add nothing
 	unfenced chan struct{} // closed at the first answer that says so
@@ -36,8 +37,7 @@ type heart struct {
 	mu           sync.Mutex
 	wantUnfence  bool
 	wantShutdown bool
-	awaiting     bool       // the last answer did not grant what was asked for
-	offline      [][16]byte // log directories that have gone out of service
+	awaiting     bool // the last answer did not grant what was asked for
 	lastAnswer   time.Time
 
 	// Of the sending goroutine.
@@ -45,9 +45,9 @@ type heart struct {
 	lastError protocol.Error
 }
 
-func newHeart(cfg *Config, log zerolog.Logger, epoch protocol.BrokerEpoch, offset func() int64) *heart {
+func newHeart(cfg *Config, log zerolog.Logger, epoch protocol.BrokerEpoch, offset func() int64, offline func() []protocol.UUID) *heart {
 	return &heart{
-		cfg: cfg, log: log, epoch: epoch, offset: offset, fenced: true, lastAnswer: time.Now(),
+		cfg: cfg, log: log, epoch: epoch, offset: offset, offline: offline, fenced: true, lastAnswer: time.Now(),
 		wake: make(chan struct{}, 1), unfenced: make(chan struct{}), released: make(chan struct{}),
 	}
 }
@@ -64,14 +64,6 @@ func (h *heart) unfence() {
 func (h *heart) shutdown() {
 	h.mu.Lock()
 	h.wantShutdown = true
-	h.mu.Unlock()
-	h.beatNow()
-}
-
-// lost reports a log directory as out of service, from now on with every heartbeat.
-func (h *heart) lost(dir protocol.UUID) {
-	h.mu.Lock()
-	h.offline = append(h.offline, dir)
 	h.mu.Unlock()
 	h.beatNow()
 }
@@ -123,7 +115,7 @@ func (h *heart) run(ctx context.Context) {
 // beat sends one heartbeat and returns when the next is due.
 func (h *heart) beat(ctx context.Context) time.Duration {
 	h.mu.Lock()
-	unfence, shutdown, offline := h.wantUnfence, h.wantShutdown, slices.Clone(h.offline)
+	unfence, shutdown := h.wantUnfence, h.wantShutdown
 	h.awaiting = false
 	h.mu.Unlock()
 	req := kmsg.NewPtrBrokerHeartbeatRequest()
@@ -131,7 +123,9 @@ func (h *heart) beat(ctx context.Context) time.Duration {
 	req.BrokerID, req.BrokerEpoch = int32(h.cfg.NodeID), int64(h.epoch)
 	req.CurrentMetadataOffset = h.offset()
 	req.WantFence, req.WantShutdown = !unfence, shutdown
-	req.OfflineLogDirs = offline
+	for _, dir := range h.offline() {
+		req.OfflineLogDirs = append(req.OfflineLogDirs, dir)
+	}
 	// None is cordoned, as cordoned.log.dirs has no effect here yet; null would say
 	// that it is not known.
 	req.CordonedLogDirs = [][16]byte{}

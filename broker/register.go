@@ -100,9 +100,8 @@ func (b *Broker) registration() *kmsg.BrokerRegistrationRequest {
 		req.Features = append(req.Features, r)
 	}
 	// Sorted, as Kafka sends them.
-	b.mu.Lock()
-	dirs := slices.DeleteFunc(slices.Clone(b.cfg.LogDirs), func(dir protocol.UUID) bool { return slices.Contains(b.failedDirs, dir) })
-	b.mu.Unlock()
+	offline := b.offline()
+	dirs := slices.DeleteFunc(slices.Clone(b.cfg.LogDirs), func(dir protocol.UUID) bool { return slices.Contains(offline, dir) })
 	slices.SortFunc(dirs, func(x, y protocol.UUID) int { return slices.Compare(x[:], y[:]) })
 	for _, dir := range dirs {
 		req.LogDirs = append(req.LogDirs, dir)
