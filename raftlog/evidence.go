@@ -109,7 +109,7 @@ func (d *detector) lost(node protocol.NodeID) {
 	d.mu.Lock()
 	d.pending = suspicion{leader: node, term: now.term, since: time.Now()}
 	d.mu.Unlock()
-	d.poke()
+	poke(d.wake)
 }
 
 // follow takes note of a leader, whose listener is to be reached while it lives.
@@ -117,14 +117,7 @@ func (d *detector) follow(leader protocol.NodeID) {
 	d.mu.Lock()
 	d.met = leader
 	d.mu.Unlock()
-	d.poke()
-}
-
-func (d *detector) poke() {
-	select {
-	case d.wake <- struct{}{}:
-	default:
-	}
+	poke(d.wake)
 }
 
 // run follows up until ctx ends.

@@ -54,12 +54,7 @@ func (s *session) sight() sight {
 }
 
 // poke wakes watch. It never blocks: Raft's main loop calls it.
-func (s *session) poke() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
+func (s *session) poke() { poke(s.wake) }
 
 // newSession puts together what a life of the library has around it; nothing runs yet.
 func (e *Engine) newSession() *session {
