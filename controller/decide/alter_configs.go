@@ -18,31 +18,20 @@ import (
 // The records of the request are atomic.
 func IncrementalAlterConfigs(img *metadata.Image, req *kmsg.IncrementalAlterConfigsRequest, env Env) ([]record.Record, *kmsg.IncrementalAlterConfigsResponse) {
 	resp := kmsg.NewPtrIncrementalAlterConfigsResponse()
-	var records []record.Record
-	named := resourceCount{}
-	for i := range req.Resources {
-		named.add(int8(req.Resources[i].ResourceType), req.Resources[i].ResourceName)
-	}
-	answered := resourceCount{}
-	for i := range req.Resources {
-		r := &req.Resources[i]
-		res := metadata.Resource{Type: int8(r.ResourceType), Name: r.ResourceName}
-		if answered[res]++; answered[res] > 1 {
-			continue // once for all that name it
+	records := eachResource(len(req.Resources), func(i int) metadata.Resource {
+		return metadata.Resource{Type: int8(req.Resources[i].ResourceType), Name: req.Resources[i].ResourceName}
+	}, func(i int, res metadata.Resource) ([]record.Record, error) {
+		altered, err := incrementalRecords(img, res, req.Resources[i].Configs)
+		if err != nil {
+			return nil, err
 		}
-		altered, err := named.once(res, func() ([]record.Record, error) {
-			altered, err := incrementalRecords(img, res, r.Configs)
-			if err != nil {
-				return nil, err
-			}
-			return altered, validateConfigs(img, res, altered, nil, env)
-		})
-		records = append(records, altered...)
+		return altered, validateConfigs(img, res, altered, nil, env)
+	}, func(i int, err error) {
 		answer := kmsg.NewIncrementalAlterConfigsResponseResource()
-		answer.ResourceType, answer.ResourceName = r.ResourceType, r.ResourceName
+		answer.ResourceType, answer.ResourceName = req.Resources[i].ResourceType, req.Resources[i].ResourceName
 		answer.ErrorCode, answer.ErrorMessage = int16(protocol.CodeOf(err)), messageOf(err)
 		resp.Resources = append(resp.Resources, answer)
-	}
+	})
 	if req.ValidateOnly {
 		return nil, resp
 	}
@@ -53,57 +42,67 @@ func IncrementalAlterConfigs(img *metadata.Image, req *kmsg.IncrementalAlterConf
 // leaves out is deleted.
 func AlterConfigs(img *metadata.Image, req *kmsg.AlterConfigsRequest, env Env) ([]record.Record, *kmsg.AlterConfigsResponse) {
 	resp := kmsg.NewPtrAlterConfigsResponse()
-	var records []record.Record
-	named := resourceCount{}
-	for i := range req.Resources {
-		named.add(int8(req.Resources[i].ResourceType), req.Resources[i].ResourceName)
-	}
-	answered := resourceCount{}
-	for i := range req.Resources {
-		r := &req.Resources[i]
-		res := metadata.Resource{Type: int8(r.ResourceType), Name: r.ResourceName}
-		if answered[res]++; answered[res] > 1 {
-			continue // once for all that name it
-		}
-		altered, err := named.once(res, func() ([]record.Record, error) {
-			altered, deleted := fullRecords(img, res, r.Configs)
-			return slices.Concat(altered, deleted), validateConfigs(img, res, altered, deleted, env)
-		})
-		records = append(records, altered...)
+	records := eachResource(len(req.Resources), func(i int) metadata.Resource {
+		return metadata.Resource{Type: int8(req.Resources[i].ResourceType), Name: req.Resources[i].ResourceName}
+	}, func(i int, res metadata.Resource) ([]record.Record, error) {
+		altered, deleted := fullRecords(img, res, req.Resources[i].Configs)
+		return slices.Concat(altered, deleted), validateConfigs(img, res, altered, deleted, env)
+	}, func(i int, err error) {
 		answer := kmsg.NewAlterConfigsResponseResource()
-		answer.ResourceType, answer.ResourceName = r.ResourceType, r.ResourceName
+		answer.ResourceType, answer.ResourceName = req.Resources[i].ResourceType, req.Resources[i].ResourceName
 		answer.ErrorCode, answer.ErrorMessage = int16(protocol.CodeOf(err)), messageOf(err)
 		resp.Resources = append(resp.Resources, answer)
-	}
+	})
 	if req.ValidateOnly {
 		return nil, resp
 	}
 	return append(records, clearELR(img, records)...), resp
 }
 
-// resourceCount says how often each resource of a request is named.
-type resourceCount map[metadata.Resource]int
+// eachResource runs a decision for each resource that a request names, and answers
+// once for all places that name it: with a refusal where those are several. Records of
+// a refused one are dropped.
+func eachResource(
+	n int, at func(i int) metadata.Resource,
+	decide func(i int, res metadata.Resource) ([]record.Record, error), answer func(i int, err error),
+) (records []record.Record) {
+	named := make(map[metadata.Resource]int, n)
+	for i := range n {
+		named[at(i)]++
+	}
+	for i := range n {
+		res := at(i)
+		times := named[res]
+		if times == 0 {
+			continue // answered before
+		}
+		named[res] = 0
+		err := checkResource(res, times)
+		if err == nil {
+			var altered []record.Record
+			if altered, err = decide(i, res); err == nil {
+				records = append(records, altered...)
+			}
+		}
+		answer(i, err)
+	}
+	return records
+}
 
-func (c resourceCount) add(kind int8, name string) { c[metadata.Resource{Type: kind, Name: name}]++ }
-
-// once runs a decision for a resource that is named once and is of a kind whose
-// configs are kept here. Records of a refused one are dropped.
-func (c resourceCount) once(res metadata.Resource, decide func() ([]record.Record, error)) ([]record.Record, error) {
+// checkResource refuses what is named more than once, or is of a kind whose configs
+// are not kept here.
+func checkResource(res metadata.Resource, times int) error {
 	switch res.Type {
 	case metadata.ResourceTopic, metadata.ResourceBroker, metadata.ResourceClientMetrics, metadata.ResourceGroup:
 	case metadata.ResourceBrokerLogger: // lives in the broker, not in the log
-		return nil, protocol.Errorf(protocol.ErrInvalidRequest, "Unknown resource type BROKER_LOGGER")
+		return protocol.Errorf(protocol.ErrInvalidRequest, "Unknown resource type BROKER_LOGGER")
 	default:
-		return nil, protocol.Errorf(protocol.ErrUnsupportedVersion, "Unknown resource type %d.", res.Type)
+		return protocol.Errorf(protocol.ErrUnsupportedVersion, "Unknown resource type %d.", res.Type)
 	}
-	if c[res] > 1 {
-		return nil, protocol.Errorf(protocol.ErrInvalidRequest, "Duplicate resource.")
+	if times > 1 {
+		return protocol.Errorf(protocol.ErrInvalidRequest, "Duplicate resource.")
 	}
-	records, err := decide()
-	if err != nil {
-		return nil, err
-	}
-	return records, nil
+	return nil
 }
 
 // incrementalRecords are the records that a resource's operations come to. Of
