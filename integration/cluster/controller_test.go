@@ -78,12 +78,8 @@ func (w *world) createBoth(id int32, topics ...string) map[string]protocol.Error
 		t.Topic, t.NumPartitions, t.ReplicationFactor = name, 3, 3
 		req.Topics = append(req.Topics, t)
 	}
-	resp, err := w.Client.Broker(int(id)).RetriableRequest(harness.Within(w.T), req)
-	if err != nil {
-		w.T.Fatal(err)
-	}
 	codes := make(map[string]protocol.Error)
-	for _, t := range resp.(*kmsg.CreateTopicsResponse).Topics {
+	for _, t := range harness.AskAt[*kmsg.CreateTopicsResponse](w.World, id, req).Topics {
 		codes[t.Topic] = protocol.Error(t.ErrorCode)
 		if codes[t.Topic] != protocol.None && codes[t.Topic] != protocol.ErrTopicAlreadyExists {
 			w.T.Fatalf("create %s: %v", t.Topic, codes[t.Topic])

@@ -74,7 +74,7 @@ func TestFollowerStopped(t *testing.T) {
 	w.Node(follower).Signal(syscall.SIGCONT)
 	w.AwaitISR("t", 1, 2, 3)
 	w.AwaitISR("soon", 1, 2, 3)
-	if err := w.Client.ProduceSync(harness.Within(t), &kgo.Record{Topic: "t", Value: large}).FirstErr(); !errors.Is(err, kerr.MessageTooLarge) {
+	if err := w.Client.ProduceSync(w.Within(), &kgo.Record{Topic: "t", Value: large}).FirstErr(); !errors.Is(err, kerr.MessageTooLarge) {
 		t.Errorf("a record above max.message.bytes: %v", err)
 	}
 	w.MustHave("t", append(acked, during...))
@@ -89,7 +89,7 @@ func (w *world) createWithin(id int32, topic string, limit time.Duration) protoc
 	t := kmsg.NewCreateTopicsRequestTopic()
 	t.Topic, t.NumPartitions, t.ReplicationFactor = topic, 1, 3
 	req.Topics = append(req.Topics, t)
-	resp, err := w.Client.Broker(int(id)).Request(harness.Within(w.T), req)
+	resp, err := w.Client.Broker(int(id)).Request(w.Within(), req)
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func (w *world) setConfig(at *kgo.Broker, kind kmsg.ConfigResourceType, resource
 	r.ResourceType, r.ResourceName, r.Configs = kind, resource, append(r.Configs, config)
 	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
 	req.Resources = append(req.Resources, r)
-	resp, err := at.Request(harness.Within(w.T), req)
+	resp, err := at.Request(w.Within(), req)
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestLeaderStopped(t *testing.T) {
 	writing.Go(func() {
 		for last := time.Now(); ctx.Err() == nil; {
 			value := fmt.Sprintf("%06d", len(acked))
-			if err := client.ProduceSync(harness.Within(t), &kgo.Record{Topic: "t", Value: []byte(value)}).FirstErr(); err != nil {
+			if err := client.ProduceSync(w.Within(), &kgo.Record{Topic: "t", Value: []byte(value)}).FirstErr(); err != nil {
 				t.Errorf("record %s: %v", value, err)
 				return
 			}
@@ -156,7 +156,7 @@ func TestLeaderStopped(t *testing.T) {
 	w.Await("all brokers to name the same leaders", func() bool {
 		all := make(map[string]bool)
 		for _, id := range []int32{1, 2, 3} {
-			resp, err := w.Client.Broker(int(id)).Request(harness.Within(t), harness.MetadataRequest("t"))
+			resp, err := w.Client.Broker(int(id)).Request(w.Within(), harness.MetadataRequest("t"))
 			if err != nil {
 				t.Fatal(err)
 			}

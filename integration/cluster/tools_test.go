@@ -123,7 +123,7 @@ func (w *world) configs(at int32, kind kmsg.ConfigResourceType, resource string)
 	r.ResourceType, r.ResourceName = kind, resource
 	req := kmsg.NewPtrDescribeConfigsRequest()
 	req.Resources = append(req.Resources, r)
-	resp, err := w.Client.Broker(int(at)).Request(harness.Within(w.T), req)
+	resp, err := w.Client.Broker(int(at)).Request(w.Within(), req)
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -282,11 +282,11 @@ func TestFirstWriteToNewTopic(t *testing.T) {
 		w.Create(topic, 1)
 		w.AwaitISR(topic, 1, 2, 3)
 		client := w.NewClient()
-		if err := client.ProduceSync(harness.Within(t), &kgo.Record{Topic: "old", Value: []byte("warm")}).FirstErr(); err != nil {
+		if err := client.ProduceSync(w.Within(), &kgo.Record{Topic: "old", Value: []byte("warm")}).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		if err := client.ProduceSync(harness.Within(t), &kgo.Record{Topic: topic, Value: []byte("v")}).FirstErr(); err != nil {
+		if err := client.ProduceSync(w.Within(), &kgo.Record{Topic: topic, Value: []byte("v")}).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
 		took = append(took, time.Since(began))

@@ -19,14 +19,14 @@ import (
 	"github.com/klamm/klamm/protocol"
 )
 
-// patience bounds what a test waits for.
-const patience = 60 * time.Second
-
-// World is a cluster of three nodes or more, and a client.
+// World is a cluster and a client.
 type World struct {
 	*Cluster
 	T      *testing.T
 	Client *kgo.Client
+
+	Patience time.Duration // bounds what a test waits for
+	Pause    time.Duration // from one look to the next where it waits
 
 	opts []kgo.Opt // of all clients
 }
@@ -34,7 +34,7 @@ type World struct {
 // NewWorld is a cluster with a client. Its options are those of all clients.
 func NewWorld(t *testing.T, c *Cluster, opts ...kgo.Opt) *World {
 	t.Helper()
-	w := &World{T: t, Cluster: c, opts: opts}
+	w := &World{T: t, Cluster: c, Patience: time.Minute, Pause: 5 * time.Millisecond, opts: opts}
 	w.Client = w.NewClient()
 	return w
 }
@@ -50,19 +50,29 @@ func (w *World) NewClient(opts ...kgo.Opt) *kgo.Client {
 	return client
 }
 
-// Within is a context with the patience of the tests.
-func Within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	t.Cleanup(cancel)
+// Within is a context with the patience of the test.
+func (w *World) Within() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), w.Patience)
+	w.T.Cleanup(cancel)
 	return ctx
 }
 
 // Ask sends a request with the client's own retries.
 func Ask[R kmsg.Response](w *World, req kmsg.Request) R {
 	w.T.Helper()
-	resp, err := w.Client.Request(Within(w.T), req)
+	resp, err := w.Client.Request(w.Within(), req)
 	if err != nil {
 		w.T.Fatalf("%s: %v", kmsg.NameForKey(req.Key()), err)
+	}
+	return resp.(R)
+}
+
+// AskAt is Ask at a broker that lives.
+func AskAt[R kmsg.Response](w *World, id int32, req kmsg.Request) R {
+	w.T.Helper()
+	resp, err := w.Client.Broker(int(id)).RetriableRequest(w.Within(), req)
+	if err != nil {
+		w.T.Fatalf("%s at broker %d: %v", kmsg.NameForKey(req.Key()), id, err)
 	}
 	return resp.(R)
 }
@@ -70,9 +80,9 @@ func Ask[R kmsg.Response](w *World, req kmsg.Request) R {
 // Await polls until ok.
 func (w *World) Await(what string, ok func() bool) {
 	w.T.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(w.Patience); !ok(); time.Sleep(w.Pause) {
 		if time.Now().After(deadline) {
-			w.T.Fatalf("after %v not yet: %s", patience, what)
+			w.T.Fatalf("after %v not yet: %s", w.Patience, what)
 		}
 	}
 }
@@ -87,11 +97,7 @@ func (w *World) Create(topic string, partitions int32) {
 // CreateAt is Create at a broker that lives.
 func (w *World) CreateAt(id int32, topic string, partitions int32) {
 	w.T.Helper()
-	resp, err := w.Client.Broker(int(id)).RetriableRequest(Within(w.T), creation(topic, partitions))
-	if err != nil {
-		w.T.Fatalf("create %s at broker %d: %v", topic, id, err)
-	}
-	created(w, topic, resp.(*kmsg.CreateTopicsResponse))
+	created(w, topic, AskAt[*kmsg.CreateTopicsResponse](w, id, creation(topic, partitions)))
 }
 
 func creation(topic string, partitions int32) *kmsg.CreateTopicsRequest {
@@ -119,15 +125,6 @@ func (w *World) Partitions(topic string) []kmsg.MetadataResponseTopicPartition {
 	return partitionsOf(Ask[*kmsg.MetadataResponse](w, MetadataRequest(topic)))
 }
 
-// MetadataRequest asks for one topic.
-func MetadataRequest(topic string) *kmsg.MetadataRequest {
-	req := kmsg.NewPtrMetadataRequest()
-	t := kmsg.NewMetadataRequestTopic()
-	t.Topic = &topic
-	req.Topics = append(req.Topics, t)
-	return req
-}
-
 func partitionsOf(resp *kmsg.MetadataResponse) []kmsg.MetadataResponseTopicPartition {
 	if len(resp.Topics) != 1 || resp.Topics[0].ErrorCode != 0 {
 		return nil
@@ -148,7 +145,7 @@ func (w *World) AwaitISR(topic string, isr ...int32) {
 	}()
 	w.Await(fmt.Sprintf("in-sync sets of %s to be %v", topic, isr), func() bool {
 		for _, id := range isr {
-			resp, err := w.Client.Broker(int(id)).Request(Within(w.T), MetadataRequest(topic))
+			resp, err := w.Client.Broker(int(id)).Request(w.Within(), MetadataRequest(topic))
 			if err != nil {
 				last = err.Error()
 				return false
@@ -169,7 +166,7 @@ func (w *World) AwaitISR(topic string, isr ...int32) {
 func (w *World) Produce(topic string, values ...string) {
 	w.T.Helper()
 	for _, v := range values {
-		if err := w.Client.ProduceSync(Within(w.T), &kgo.Record{Topic: topic, Value: []byte(v)}).FirstErr(); err != nil {
+		if err := w.Client.ProduceSync(w.Within(), &kgo.Record{Topic: topic, Value: []byte(v)}).FirstErr(); err != nil {
 			w.T.Fatalf("produce %s to %s: %v", v, topic, err)
 		}
 	}
@@ -182,7 +179,7 @@ func (w *World) Consume(topic string, count int) []string {
 	defer client.Close()
 	var values []string
 	for len(values) < count {
-		fetches := client.PollFetches(Within(w.T))
+		fetches := client.PollFetches(w.Within())
 		if err := fetches.Err(); err != nil {
 			w.T.Fatalf("read %s: %v after %d of %d records", topic, err, len(values), count)
 		}
@@ -195,11 +192,7 @@ func (w *World) Consume(topic string, count int) []string {
 // Controller is the active controller.
 func (w *World) Controller() int32 {
 	w.T.Helper()
-	req := kmsg.NewPtrDescribeQuorumRequest()
-	t := kmsg.NewDescribeQuorumRequestTopic()
-	t.Topic = protocol.MetadataTopic
-	t.Partitions = append(t.Partitions, kmsg.NewDescribeQuorumRequestTopicPartition())
-	req.Topics = append(req.Topics, t)
+	req := QuorumRequest(protocol.MetadataTopic, 0)
 	leader := int32(-1)
 	w.Await("a controller", func() bool {
 		resp := Ask[*kmsg.DescribeQuorumResponse](w, req)

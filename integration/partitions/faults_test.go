@@ -60,7 +60,7 @@ func TestB041DeposedLeader(t *testing.T) {
 	w.Produce("t", "before")
 	careless := w.only(old, kgo.RequiredAcks(kgo.LeaderAck()))
 	w.net.Isolate(old)
-	if err := careless.ProduceSync(harness.Within(t), &kgo.Record{Topic: "t", Value: []byte("of the old leader")}).FirstErr(); err != nil {
+	if err := careless.ProduceSync(w.Within(), &kgo.Record{Topic: "t", Value: []byte("of the old leader")}).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
 	shown := w.readAt(old, "t")
@@ -97,7 +97,7 @@ func TestB054DeposedController(t *testing.T) {
 	req := kmsg.NewPtrAlterPartitionRequest()
 	req.BrokerID, req.Topics = rest[0], append(req.Topics, topic)
 	asking := w.NewClient(kgo.SeedBrokers(w.Node(old).Controller))
-	resp, err := asking.SeedBrokers()[0].Request(harness.Within(t), req)
+	resp, err := asking.SeedBrokers()[0].Request(w.Within(), req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestB113IsolatedCoordinator(t *testing.T) {
 		group.Group = at
 		req := kmsg.NewPtrOffsetFetchRequest()
 		req.RequireStable, req.Groups = true, append(req.Groups, group)
-		resp, err := client.Broker(int(alone)).Request(harness.Within(t), req)
+		resp, err := client.Broker(int(alone)).Request(w.Within(), req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +156,7 @@ func TestB113IsolatedCoordinator(t *testing.T) {
 	w.Await("each group at one broker", func() bool {
 		listed = make(map[string][]int32)
 		for id := range int32(3) {
-			resp, err := w.Client.Broker(int(id+1)).Request(harness.Within(t), kmsg.NewPtrListGroupsRequest())
+			resp, err := w.Client.Broker(int(id+1)).Request(w.Within(), kmsg.NewPtrListGroupsRequest())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -187,14 +187,14 @@ func (w *world) commit(group, topic string, asked int32) (coordinator int32) {
 	find := kmsg.NewPtrFindCoordinatorRequest()
 	find.CoordinatorKeys = []string{group}
 	w.Await("a commit of "+group, func() bool {
-		found, err := w.Client.Broker(int(asked)).Request(harness.Within(w.T), find)
+		found, err := w.Client.Broker(int(asked)).Request(w.Within(), find)
 		if err != nil {
 			return false
 		}
 		if coordinator = found.(*kmsg.FindCoordinatorResponse).Coordinators[0].NodeID; coordinator < 0 {
 			return false
 		}
-		resp, err := w.Client.Broker(int(coordinator)).Request(harness.Within(w.T), req)
+		resp, err := w.Client.Broker(int(coordinator)).Request(w.Within(), req)
 		return err == nil && resp.(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode == 0
 	})
 	return coordinator

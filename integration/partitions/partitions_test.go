@@ -49,14 +49,14 @@ func TestMinorityIsolated(t *testing.T) {
 	alone := w.only(old, kgo.RequiredAcks(kgo.AllISRAcks()))
 	careless := w.only(old, kgo.RequiredAcks(kgo.LeaderAck()))
 	w.net.Isolate(old)
-	err := careless.ProduceSync(harness.Within(t), &kgo.Record{Topic: "t", Value: []byte("lost")}).FirstErr()
+	err := careless.ProduceSync(w.Within(), &kgo.Record{Topic: "t", Value: []byte("lost")}).FirstErr()
 	t.Logf("acks=1 at the isolated leader: %v", err)
 	ctx, cancel := context.WithTimeout(t.Context(), session)
 	defer cancel()
 	if err := alone.ProduceSync(ctx, &kgo.Record{Topic: "t", Value: []byte("alone")}).FirstErr(); err == nil {
 		t.Error("the isolated leader acknowledged a record for all in sync")
 	}
-	if resp, err := alone.Broker(int(old)).Request(harness.Within(t), creation("alone")); err == nil && codeOf(resp.(*kmsg.CreateTopicsResponse)) == protocol.None {
+	if resp, err := alone.Broker(int(old)).Request(w.Within(), creation("alone")); err == nil && codeOf(resp.(*kmsg.CreateTopicsResponse)) == protocol.None {
 		t.Error("the isolated controller created a topic")
 	}
 	w.AwaitISR("t", rest...)
@@ -162,7 +162,7 @@ func TestControllerStopped(t *testing.T) {
 	created := make(chan protocol.Error, 1)
 	go func() {
 		code := protocol.ErrUnknownServerError
-		if resp, err := alone.Broker(int(old)).Request(harness.Within(t), creation("late")); err == nil {
+		if resp, err := alone.Broker(int(old)).Request(w.Within(), creation("late")); err == nil {
 			code = codeOf(resp.(*kmsg.CreateTopicsResponse))
 		}
 		created <- code

@@ -236,7 +236,7 @@ func (w *world) startLoad() *load {
 			})
 			pause(ctx, 5*time.Millisecond)
 		}
-		if err := writer.Flush(harness.Within(w.T)); err != nil {
+		if err := writer.Flush(w.Within()); err != nil {
 			w.T.Errorf("the last records were not acknowledged: %v", err)
 		}
 	})
@@ -246,7 +246,7 @@ func (w *world) startLoad() *load {
 			topic := fmt.Sprintf("topic-%03d", i)
 			// Each broker takes it, and one that hears nobody keeps the client waiting.
 			for asked, last := i, time.Now().Add(time.Minute); ; asked++ {
-				resp, err := creator.Broker(asked%len(w.Nodes)+1).Request(harness.Within(w.T), creation(topic))
+				resp, err := creator.Broker(asked%len(w.Nodes)+1).Request(w.Within(), creation(topic))
 				code := protocol.ErrUnknownServerError
 				if err == nil {
 					code = codeOf(resp.(*kmsg.CreateTopicsResponse))
