@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -31,15 +30,10 @@ type Member struct {
 	cfg    Config
 	voters int // their number, this one included
 	disk   *Disk
-	turn   chan struct{} // size 1: the one proposal on its way
-	dead   chan struct{}
 	step   sync.Mutex // held while the state machine is called; before mu
 
-	mu       sync.Mutex
-	running  bool
-	err      error
-	cur      raftlog.Leadership
-	changed  chan struct{}
+	seat
+	// Guarded by mu, too.
 	waiting  *proposal // not appended yet
 	inFlight *proposal // appended, not known to be committed
 
@@ -57,12 +51,7 @@ func NewMember(cfg Config, voters int) *Member {
 	if cfg.Disk == nil {
 		cfg.Disk = &Disk{}
 	}
-	return &Member{
-		cfg: cfg, voters: voters, disk: cfg.Disk,
-		turn: make(chan struct{}, 1), dead: make(chan struct{}),
-		cur:     raftlog.Leadership{Leader: protocol.NoNode, Offset: raftlog.Skipped},
-		changed: make(chan struct{}),
-	}
+	return &Member{cfg: cfg, voters: voters, disk: cfg.Disk, seat: newSeat()}
 }
 
 // Run restores the newest snapshot and waits for the end.
@@ -104,32 +93,18 @@ func (m *Member) begin() error {
 
 // Propose has one entry appended at the next Append; see raftlog.Log.
 func (m *Member) Propose(ctx context.Context, epoch protocol.ControllerEpoch, data []byte) (int64, error) {
-	if len(data) > raftlog.MaxEntryBytes {
-		return raftlog.Skipped, protocol.ErrRecordListTooLarge
-	}
-	select {
-	case m.turn <- struct{}{}:
-	case <-ctx.Done():
-		return raftlog.Skipped, fmt.Errorf("%w: %w", protocol.ErrNotController, ctx.Err())
-	case <-m.dead:
-		return raftlog.Skipped, protocol.ErrNotController
+	if err := m.claim(ctx, data); err != nil {
+		return raftlog.Skipped, err
 	}
 	p := &proposal{entry: raftlog.Entry{Data: bytes.Clone(data)}, answer: make(chan answer, 1)}
 	m.mu.Lock()
-	if !m.running || !m.cur.Leading || m.cur.Epoch != epoch || ctx.Err() != nil {
+	if !m.leadsLocked(epoch) || ctx.Err() != nil {
 		m.mu.Unlock()
-		<-m.turn
-		return raftlog.Skipped, fmt.Errorf("propose in epoch %d: %w", epoch, protocol.ErrNotController)
+		return raftlog.Skipped, m.refuse(epoch)
 	}
 	m.waiting = p
 	m.mu.Unlock()
-	select {
-	case a := <-p.answer:
-		return a.offset, a.err
-	case <-ctx.Done():
-		// Its turn ends when its fate is known.
-		return raftlog.Skipped, fmt.Errorf("%w: %w", raftlog.ErrUnknownOutcome, ctx.Err())
-	}
+	return p.await(ctx)
 }
 
 // Waiting tells whether a proposal waits for Append.
@@ -139,49 +114,19 @@ func (m *Member) Waiting() bool {
 	return m.waiting != nil
 }
 
-// settleLocked tells a proposer its entry's fate, and lets the next one have a
-// turn.
+// settleLocked settles a proposal, if there is one, and forgets it.
 func (m *Member) settleLocked(p **proposal, a answer) {
 	if *p == nil {
 		return
 	}
-	select {
-	case (*p).answer <- a:
-	default:
-	}
+	m.settle(*p, a)
 	*p = nil
-	<-m.turn
 }
 
 func (m *Member) fail(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.err == nil {
-		m.err = err
-		close(m.dead)
-	}
-}
-
-// Leadership returns the latest state and a channel closed at the next change.
-func (m *Member) Leadership() (raftlog.Leadership, <-chan struct{}) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.cur, m.changed
-}
-
-func (m *Member) publish(to raftlog.Leadership) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.publishLocked(to)
-}
-
-func (m *Member) publishLocked(to raftlog.Leadership) {
-	if to == m.cur {
-		return
-	}
-	m.cur = to
-	close(m.changed)
-	m.changed = make(chan struct{})
+	m.failLocked(err)
 }
 
 // Status reports this member alone.

@@ -28,29 +28,13 @@ type Config struct {
 type Log struct {
 	cfg  Config
 	disk *Disk
-	turn chan struct{} // size 1: the one proposal in flight
-	step sync.Mutex    // held while the state machine is called; before mu
-	dead chan struct{}
+	step sync.Mutex // held while the state machine is called; before mu
 
-	mu       sync.Mutex
-	running  bool
+	seat
+	// Guarded by mu, too.
 	held     bool
-	err      error
-	cur      raftlog.Leadership
-	changed  chan struct{}
 	applied  uint64
-	inFlight *proposal
-}
-
-// proposal is an entry that is appended and not committed.
-type proposal struct {
-	entry  raftlog.Entry
-	answer chan answer // size 1: the proposer may have gone
-}
-
-type answer struct {
-	offset int64
-	err    error
+	inFlight *proposal // appended, not committed
 }
 
 var _ raftlog.Log = (*Log)(nil)
@@ -60,14 +44,7 @@ func New(cfg Config) *Log {
 	if cfg.Disk == nil {
 		cfg.Disk = &Disk{}
 	}
-	return &Log{
-		cfg:     cfg,
-		disk:    cfg.Disk,
-		turn:    make(chan struct{}, 1),
-		dead:    make(chan struct{}),
-		cur:     raftlog.Leadership{Leader: protocol.NoNode, Offset: raftlog.Skipped},
-		changed: make(chan struct{}),
-	}
+	return &Log{cfg: cfg, disk: cfg.Disk, seat: newSeat()}
 }
 
 // Run restores the newest snapshot, leads, and waits for the end.
@@ -115,25 +92,17 @@ func (l *Log) restore() error {
 
 // Propose appends one entry; see raftlog.Log.
 func (l *Log) Propose(ctx context.Context, epoch protocol.ControllerEpoch, data []byte) (int64, error) {
-	if len(data) > raftlog.MaxEntryBytes {
-		return raftlog.Skipped, protocol.ErrRecordListTooLarge
-	}
-	select {
-	case l.turn <- struct{}{}:
-	case <-ctx.Done():
-		return raftlog.Skipped, fmt.Errorf("%w: %w", protocol.ErrNotController, ctx.Err())
-	case <-l.dead:
-		return raftlog.Skipped, protocol.ErrNotController
+	if err := l.claim(ctx, data); err != nil {
+		return raftlog.Skipped, err
 	}
 	l.step.Lock()
 	l.mu.Lock()
-	ok := l.running && l.cur.Leading && l.cur.Epoch == epoch && ctx.Err() == nil && l.err == nil
+	ok := l.leadsLocked(epoch) && ctx.Err() == nil && l.err == nil
 	held := l.held
 	l.mu.Unlock()
 	if !ok {
 		l.step.Unlock()
-		<-l.turn
-		return raftlog.Skipped, fmt.Errorf("propose in epoch %d: %w", epoch, protocol.ErrNotController)
+		return raftlog.Skipped, l.refuse(epoch)
 	}
 	p := &proposal{entry: l.disk.append(bytes.Clone(data)), answer: make(chan answer, 1)}
 	l.mu.Lock()
@@ -143,13 +112,7 @@ func (l *Log) Propose(ctx context.Context, epoch protocol.ControllerEpoch, data 
 		l.commitLocked()
 	}
 	l.step.Unlock()
-	select {
-	case a := <-p.answer:
-		return a.offset, a.err
-	case <-ctx.Done():
-		// Its turn ends when its fate is known.
-		return raftlog.Skipped, fmt.Errorf("%w: %w", raftlog.ErrUnknownOutcome, ctx.Err())
-	}
+	return p.await(ctx)
 }
 
 // commitLocked applies all entries that are not applied, answers the proposer
@@ -196,51 +159,18 @@ func (l *Log) commitLocked() (offset int64, ok bool) {
 	return offset, true
 }
 
-// settle tells a proposer its entry's fate, and lets the next one have a turn.
-func (l *Log) settle(p *proposal, a answer) {
-	select {
-	case p.answer <- a:
-	default: // it has been told already that nobody knows
-	}
-	<-l.turn
-}
-
 func (l *Log) fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.err == nil {
-		l.err = err
-		close(l.dead)
+	if l.failLocked(err) {
 		l.answerUnknownLocked()
 	}
 }
 
 func (l *Log) answerUnknownLocked() {
-	if l.inFlight == nil {
-		return
+	if l.inFlight != nil {
+		l.inFlight.tell(answer{offset: raftlog.Skipped, err: raftlog.ErrUnknownOutcome})
 	}
-	select {
-	case l.inFlight.answer <- answer{offset: raftlog.Skipped, err: raftlog.ErrUnknownOutcome}:
-	default:
-	}
-}
-
-// Leadership returns the latest state and a channel closed at the next change.
-func (l *Log) Leadership() (raftlog.Leadership, <-chan struct{}) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.cur, l.changed
-}
-
-func (l *Log) publish(to raftlog.Leadership) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if to == l.cur {
-		return
-	}
-	l.cur = to
-	close(l.changed)
-	l.changed = make(chan struct{})
 }
 
 // Status reports this node, which has everything.
