@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -278,15 +276,11 @@ func (v *Voters) dynamic(img *metadata.Image) ([]record.Control, error) {
 			}
 		}
 		if len(voter.Endpoints) == 0 {
-			host, port, err := net.SplitHostPort(s.Endpoint)
+			host, port, err := protocol.SplitAddress(s.Endpoint)
 			if err != nil {
 				return nil, fmt.Errorf("voter %d at %q: %w", s.ID, s.Endpoint, err)
 			}
-			number, err := strconv.ParseUint(port, 10, 16)
-			if err != nil {
-				return nil, fmt.Errorf("voter %d at %q: %w", s.ID, s.Endpoint, err)
-			}
-			voter.Endpoints = []record.VoterEndpoint{{Name: v.Listener, Host: host, Port: uint16(number)}}
+			voter.Endpoints = []record.VoterEndpoint{{Name: v.Listener, Host: host, Port: port}}
 		}
 		voters.Voters = append(voters.Voters, voter)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -162,12 +161,11 @@ func (r *recovery) run(w io.Writer, yes bool) error {
 
 func parseEndpoint(text string) (*record.VoterEndpoint, error) {
 	name, address, ok := strings.Cut(text, "://")
-	host, port, err := net.SplitHostPort(address)
-	n, perr := strconv.ParseUint(port, 10, 16)
-	if !ok || err != nil || perr != nil || name == "" || host == "" || n == 0 {
+	host, port, err := protocol.SplitAddress(address)
+	if !ok || err != nil || name == "" || host == "" || port == 0 {
 		return nil, usagef("--listener %q is no NAME://HOST:PORT", text)
 	}
-	return &record.VoterEndpoint{Name: name, Host: host, Port: uint16(n)}, nil
+	return &record.VoterEndpoint{Name: name, Host: host, Port: port}, nil
 }
 
 // compareLeftovers is Raft's order: the last epoch, then the length. Of two that

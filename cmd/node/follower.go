@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/klamm/klamm/metadata/follower"
@@ -84,10 +82,6 @@ func (q *quorum) endpoint(id protocol.NodeID) (string, uint16, bool) {
 	if !ok {
 		return "", 0, false
 	}
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return "", 0, false
-	}
-	number, err := strconv.ParseUint(port, 10, 16)
-	return host, uint16(number), err == nil
+	host, port, err := protocol.SplitAddress(addr)
+	return host, port, err == nil
 }
