@@ -21,7 +21,7 @@ func TestKafkaBrokerUnderKlammControllers(t *testing.T) {
 	w.consume("both", "g", 200)
 	w.consume("kafka", "g2", 100)
 
-	w.await("two observers", func() bool { _, ends := w.observers(); return len(ends) == 2 })
+	w.Await("two observers", func() bool { _, ends := w.observers(); return len(ends) == 2 })
 	active, _ := w.observers()
 	w.Controllers[active-101].Kill()
 	w.create("after", []int32{2, 1})
@@ -46,7 +46,7 @@ func TestKlammBrokerUnderAKafkaController(t *testing.T) {
 	w.create("t", []int32{1, 2}, []int32{2, 1})
 	w.produce("t", 2, 100)
 	w.consume("t", "g", 200)
-	w.await("two observers", func() bool { _, ends := w.observers(); return len(ends) == 2 })
+	w.Await("two observers", func() bool { _, ends := w.observers(); return len(ends) == 2 })
 
 	w.Node(2).Kill()
 	w.awaitISR("t", []int32{1}, []int32{1})

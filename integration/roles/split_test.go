@@ -32,8 +32,8 @@ func TestSplit(t *testing.T) {
 	w.produce("t", 3, 100)
 	w.consume("t", "g", 300)
 
-	w.await("three observers", func() bool { _, ends := w.observers(); return len(ends) == 3 })
-	w.await("three registered controllers", func() bool { return w.registered() == 3 })
+	w.Await("three observers", func() bool { _, ends := w.observers(); return len(ends) == 3 })
+	w.Await("three registered controllers", func() bool { return w.registered() == 3 })
 	active, _ := w.observers()
 	w.Controllers[active-101].Kill()
 	w.create("after", []int32{1, 2, 3})
@@ -46,7 +46,7 @@ func TestSplit(t *testing.T) {
 	w.Node(2).Restart()
 	w.awaitISR("after", []int32{1, 2, 3})
 	w.consume("after", "g2", 200)
-	w.await("three registered controllers again", func() bool { return w.registered() == 3 })
+	w.Await("three registered controllers again", func() bool { return w.registered() == 3 })
 
 	for _, n := range w.Nodes {
 		n.Stop()
@@ -72,7 +72,7 @@ func TestBrokerFetchesASnapshot(t *testing.T) {
 	for _, topic := range []string{"a", "b", "c"} {
 		w.create(topic, []int32{1, 2}, []int32{2, 1}, []int32{1, 2}, []int32{2, 1})
 	}
-	w.await("a snapshot", func() bool {
+	w.Await("a snapshot", func() bool {
 		found, err := filepath.Glob(filepath.Join(w.Controllers[0].Data(), "__cluster_metadata-0", "*[1-9]-*.checkpoint"))
 		return err == nil && len(found) > 0
 	})
