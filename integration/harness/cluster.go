@@ -92,17 +92,19 @@ func StartLed(t *testing.T, count int, settings ...string) *Cluster {
 
 // Restart starts all nodes at once and waits until they serve.
 func (c *Cluster) Restart() {
-	all := slices.Concat(c.Controllers, c.Nodes)
-	for _, n := range all {
+	for _, n := range c.All() {
 		n.t.Helper()
 		n.Launch()
 	}
-	for _, n := range all {
+	for _, n := range c.All() {
 		n.Await()
 	}
 }
 
-// Bootstrap is the addresses of all nodes.
+// All are all nodes.
+func (c *Cluster) All() []*Node { return slices.Concat(c.Controllers, c.Nodes) }
+
+// Bootstrap is the addresses of all brokers.
 func (c *Cluster) Bootstrap() []string {
 	var addrs []string
 	for _, n := range c.Nodes {
@@ -113,3 +115,13 @@ func (c *Cluster) Bootstrap() []string {
 
 // Node is the node with an id.
 func (c *Cluster) Node(id int32) *Node { return c.Nodes[id-1] }
+
+// Others are the ids of the brokers but one.
+func (c *Cluster) Others(id int32) (ids []int32) {
+	for i := range c.Nodes {
+		if other := int32(i + 1); other != id {
+			ids = append(ids, other)
+		}
+	}
+	return ids
+}

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/klamm/klamm/integration/harness"
@@ -19,27 +18,19 @@ import (
 // with acks=all: its followers, which wait in fetches of the others, have to come.
 func TestFirstWrite(t *testing.T) {
 	const topics = 40
-	w := &world{t: t, Cluster: harness.StartCluster(t, 3, "auto.create.topics.enable=false")}
-	client, err := kgo.NewClient(kgo.SeedBrokers(w.Bootstrap()...), kgo.RequestRetries(20))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	w.client = client
+	w := startThree(t)
 	w.awaitAll(0, 1, 2, 3)
-	w.created(ask[*kmsg.CreateTopicsResponse](w, 1, creation(3, 0, *partitions)))
+	w.created(harness.AskAt[*kmsg.CreateTopicsResponse](w.World, 1, creation(3, 0, *partitions)))
 	w.awaitAll(*partitions, 1, 2, 3)
 	time.Sleep(time.Second) // the fetches of those are parked
 	record := batchOf(t)
 	var times []time.Duration
 	for i := range topics {
 		name := fmt.Sprint("first-", i)
-		w.created(ask[*kmsg.CreateTopicsResponse](w, 1, oneTopic(name, 3)))
-		metadata := kmsg.NewPtrMetadataRequest()
-		metadata.Topics = []kmsg.MetadataRequestTopic{{Topic: &name}}
+		w.created(harness.AskAt[*kmsg.CreateTopicsResponse](w.World, 1, oneTopic(name, 3)))
 		var of kmsg.MetadataResponseTopic
-		w.await("the topic", func() bool {
-			of = ask[*kmsg.MetadataResponse](w, 1, metadata).Topics[0]
+		w.Await("the topic", func() bool {
+			of = harness.AskAt[*kmsg.MetadataResponse](w.World, 1, harness.MetadataRequest(name)).Topics[0]
 			return of.ErrorCode == 0 && len(of.Partitions) == 1
 		})
 		req := kmsg.NewPtrProduceRequest()
@@ -51,8 +42,8 @@ func TestFirstWrite(t *testing.T) {
 		topic.Partitions = append(topic.Partitions, partition)
 		req.Topics = append(req.Topics, topic)
 		began := time.Now()
-		w.await("an acknowledgement", func() bool {
-			resp := ask[*kmsg.ProduceResponse](w, of.Partitions[0].Leader, req)
+		w.Await("an acknowledgement", func() bool {
+			resp := harness.AskAt[*kmsg.ProduceResponse](w.World, of.Partitions[0].Leader, req)
 			return resp.Topics[0].Partitions[0].ErrorCode == 0
 		})
 		times = append(times, time.Since(began))

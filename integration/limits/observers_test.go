@@ -11,7 +11,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/klamm/klamm/integration/harness"
 	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/protocol/batch"
 	"github.com/klamm/klamm/protocol/client"
@@ -75,10 +74,7 @@ func observe(addr string, id int32, stop <-chan struct{}, fetches, bytes *atomic
 // One controller and 1, 10 and 50 observers of its log, idle and while topics are
 // created: what it spends on each fetch must not grow with their number.
 func TestObservers(t *testing.T) {
-	q := &quorum{conns: map[line]*client.Conn{}, world: &world{
-		t:       t,
-		Cluster: harness.StartSplit(t, []harness.Kind{harness.Klamm}, nil),
-	}}
+	q := startQuorum(t, 1)
 	q.register(1)
 	n := q.Controllers[0]
 	topics := 0

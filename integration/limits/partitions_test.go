@@ -7,7 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -25,39 +24,38 @@ const (
 	perRequest = 1000
 )
 
-// patience bounds what a test waits for.
-const patience = 5 * time.Minute
-
-// world is a cluster and a client.
+// world is a cluster and what it used.
 type world struct {
-	*harness.Cluster
-	t      *testing.T
-	client *kgo.Client
-	used   time.Duration // CPU of all nodes at the last step
-	began  time.Time
+	*harness.World
+	used  time.Duration // CPU of all nodes at the last step
+	began time.Time
 }
 
-func logged(n *harness.Node, text string) bool { return strings.Contains(n.Log(), text) }
+// newWorld is a world without a client, as there may be no brokers. It looks seldom:
+// looks take CPU too, which is measured.
+func newWorld(t *testing.T, c *harness.Cluster) *world {
+	return &world{World: &harness.World{T: t, Cluster: c, Patience: 5 * time.Minute, Pause: 20 * time.Millisecond}}
+}
 
-func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	t.Cleanup(cancel)
-	return ctx
+// startThree is three combined nodes and a client.
+func startThree(t *testing.T, settings ...string) *world {
+	t.Helper()
+	w := newWorld(t, harness.StartCluster(t, 3, append([]string{"auto.create.topics.enable=false"}, settings...)...))
+	w.Client = w.NewClient(kgo.RequestRetries(20))
+	return w
 }
 
 // step begins the next step.
 func (w *world) step() {
 	w.used, w.began = 0, time.Now()
-	for _, n := range w.nodes() {
+	for _, n := range w.All() {
 		w.used += n.Usage().CPU
 	}
 }
 
-func (w *world) nodes() []*harness.Node { return slices.Concat(w.Controllers, w.Nodes) }
-
 // report logs what the step took. living are its nodes.
 func (w *world) report(what string, living ...*harness.Node) {
-	w.t.Helper()
+	w.T.Helper()
 	took := time.Since(w.began)
 	var cpu time.Duration
 	var rss []string
@@ -66,26 +64,7 @@ func (w *world) report(what string, living ...*harness.Node) {
 		cpu += u.CPU
 		rss = append(rss, fmt.Sprintf("%d (peak %d)", u.RSS>>20, u.Peak>>20))
 	}
-	w.t.Logf("%-70s %8.3f s, CPU %6.2f s, RSS in MiB %v", what, took.Seconds(), (cpu - w.used).Seconds(), rss)
-}
-
-func ask[R kmsg.Response](w *world, at int32, req kmsg.Request) R {
-	w.t.Helper()
-	resp, err := w.client.Broker(int(at)).RetriableRequest(within(w.t), req)
-	if err != nil {
-		w.t.Fatalf("%s at broker %d: %v", kmsg.NameForKey(req.Key()), at, err)
-	}
-	return resp.(R)
-}
-
-// await polls until ok.
-func (w *world) await(what string, ok func() bool) {
-	w.t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			w.t.Fatalf("after %v not yet: %s", patience, what)
-		}
-	}
+	w.T.Logf("%-70s %8.3f s, CPU %6.2f s, RSS in MiB %v", what, took.Seconds(), (cpu - w.used).Seconds(), rss)
 }
 
 func creation(replicas int16, from, to int) *kmsg.CreateTopicsRequest {
@@ -107,10 +86,10 @@ func oneTopic(name string, replicas int16) *kmsg.CreateTopicsRequest {
 
 // created may be called by any goroutine.
 func (w *world) created(resp *kmsg.CreateTopicsResponse) {
-	w.t.Helper()
+	w.T.Helper()
 	for _, r := range resp.Topics {
 		if code := protocol.Error(r.ErrorCode); code != protocol.None && code != protocol.ErrTopicAlreadyExists {
-			w.t.Errorf("create %s: %v: %v", r.Topic, code, r.ErrorMessage)
+			w.T.Errorf("create %s: %v: %v", r.Topic, code, r.ErrorMessage)
 		}
 	}
 }
@@ -118,10 +97,10 @@ func (w *world) created(resp *kmsg.CreateTopicsResponse) {
 // count returns how many partitions a broker knows of, and how many of them are as
 // they should be.
 func (w *world) count(at int32, good func(p *kmsg.MetadataResponseTopicPartition) bool) (all, right int) {
-	w.t.Helper()
+	w.T.Helper()
 	req := kmsg.NewPtrMetadataRequest()
 	req.Topics = nil
-	resp, err := w.client.Broker(int(at)).Request(within(w.t), req)
+	resp, err := w.Client.Broker(int(at)).Request(w.Within(), req)
 	if err != nil {
 		return 0, 0 // it is on its way
 	}
@@ -139,15 +118,15 @@ func (w *world) count(at int32, good func(p *kmsg.MetadataResponseTopicPartition
 // awaitAll waits until brokers say of all partitions that they are led and in sync
 // on all living.
 func (w *world) awaitAll(want int, living ...int32) {
-	w.t.Helper()
+	w.T.Helper()
 	last := ""
 	defer func() {
-		if w.t.Failed() {
-			w.t.Log(last)
+		if w.T.Failed() {
+			w.T.Log(last)
 		}
 	}()
 	for _, at := range living {
-		w.await("all partitions led and in sync", func() bool {
+		w.Await("all partitions led and in sync", func() bool {
 			all, right := w.count(at, func(p *kmsg.MetadataResponseTopicPartition) bool {
 				return len(p.ISR) == len(living) && slices.Contains(living, p.Leader)
 			})
@@ -159,62 +138,32 @@ func (w *world) awaitAll(want int, living ...int32) {
 
 // awaitLed waits until a broker says of all partitions that one of the living leads.
 func (w *world) awaitLed(want int, at int32, living ...int32) {
-	w.t.Helper()
-	w.await("all partitions led", func() bool {
+	w.T.Helper()
+	w.Await("all partitions led", func() bool {
 		all, right := w.count(at, func(p *kmsg.MetadataResponseTopicPartition) bool { return slices.Contains(living, p.Leader) })
 		return all >= want && right == all
 	})
 }
 
-// controller is the active controller, as a broker knows it.
-func (w *world) controller(at int32) int32 {
-	w.t.Helper()
-	req := kmsg.NewPtrDescribeQuorumRequest()
-	t := kmsg.NewDescribeQuorumRequestTopic()
-	t.Topic = protocol.MetadataTopic
-	t.Partitions = append(t.Partitions, kmsg.NewDescribeQuorumRequestTopicPartition())
-	req.Topics = append(req.Topics, t)
-	leader := int32(-1)
-	w.await("a controller", func() bool {
-		resp, err := w.client.Broker(int(at)).Request(within(w.t), req)
-		if r, ok := resp.(*kmsg.DescribeQuorumResponse); err == nil && ok && r.ErrorCode == 0 && len(r.Topics) == 1 {
-			leader = r.Topics[0].Partitions[0].LeaderID
-		}
-		return leader > 0
-	})
-	return leader
-}
-
 // giveBack has the preferred replicas of all partitions lead.
 func (w *world) giveBack(at int32) {
-	w.t.Helper()
+	w.T.Helper()
 	req := kmsg.NewPtrElectLeadersRequest()
 	req.TimeoutMillis = 120_000
-	resp := ask[*kmsg.ElectLeadersResponse](w, at, req)
+	resp := harness.AskAt[*kmsg.ElectLeadersResponse](w.World, at, req)
 	if resp.ErrorCode != 0 {
-		w.t.Fatalf("elect leaders: %v", protocol.Error(resp.ErrorCode))
+		w.T.Fatalf("elect leaders: %v", protocol.Error(resp.ErrorCode))
 	}
-	w.await("preferred leaders", func() bool {
+	w.Await("preferred leaders", func() bool {
 		all, right := w.count(at, func(p *kmsg.MetadataResponseTopicPartition) bool { return p.Leader == p.Replicas[0] })
 		return all > 0 && all == right
 	})
 }
 
-func without(id int32) []int32 {
-	return slices.DeleteFunc([]int32{1, 2, 3}, func(other int32) bool { return other == id })
-}
-
 // Three combined nodes with many partitions of three replicas: they are created,
 // the active controller's node dies, another broker dies, all stop and start.
 func TestManyPartitions(t *testing.T) {
-	w := &world{t: t, Cluster: harness.StartCluster(t, 3, "auto.create.topics.enable=false", "auto.leader.rebalance.enable=false",
-		"offsets.topic.num.partitions=1", "group.initial.rebalance.delay.ms=0")}
-	client, err := kgo.NewClient(kgo.SeedBrokers(w.Bootstrap()...), kgo.RequestRetries(20))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	w.client = client
+	w := startThree(t, "auto.leader.rebalance.enable=false", "offsets.topic.num.partitions=1", "group.initial.rebalance.delay.ms=0")
 	living := func(ids ...int32) (nodes []*harness.Node) {
 		for _, id := range ids {
 			nodes = append(nodes, w.Node(id))
@@ -226,7 +175,7 @@ func TestManyPartitions(t *testing.T) {
 
 	w.step()
 	for from := 0; from < want; from += perRequest {
-		w.created(ask[*kmsg.CreateTopicsResponse](w, 1, creation(3, from, min(from+perRequest, want))))
+		w.created(harness.AskAt[*kmsg.CreateTopicsResponse](w.World, 1, creation(3, from, min(from+perRequest, want))))
 	}
 	w.report("created, the last answer", w.Nodes...)
 	w.awaitAll(want, 1, 2, 3)
@@ -238,16 +187,16 @@ func TestManyPartitions(t *testing.T) {
 	w.report("idle", w.Nodes...)
 
 	w.step()
-	w.created(ask[*kmsg.CreateTopicsResponse](w, 1, oneTopic("one", 3)))
+	w.created(harness.AskAt[*kmsg.CreateTopicsResponse](w.World, 1, oneTopic("one", 3)))
 	w.report("one topic created", w.Nodes...)
 	want++
 
 	for round, what := range []string{"active controller", "broker"} {
-		victim := w.controller(1)
+		victim := w.Controller()
 		if what == "broker" {
 			victim = victim%3 + 1
 		}
-		rest := without(victim)
+		rest := w.Others(victim)
 		w.awaitAll(want, 1, 2, 3)
 		w.step()
 		for _, n := range living(victim) {
@@ -259,7 +208,7 @@ func TestManyPartitions(t *testing.T) {
 		done := make(chan time.Duration, 1)
 		go func() { // it may meet the death of a controller
 			defer close(done)
-			resp, err := w.client.Broker(int(rest[0])).RetriableRequest(within(t), oneTopic(fmt.Sprintf("without-%d", round), 3))
+			resp, err := w.Client.Broker(int(rest[0])).RetriableRequest(w.Within(), oneTopic(fmt.Sprintf("without-%d", round), 3))
 			if err != nil {
 				t.Errorf("create without %d: %v", victim, err)
 				return

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -21,7 +22,7 @@ import (
 	"github.com/klamm/klamm/protocol/client"
 )
 
-// quorum is three controllers, asked as brokers ask them.
+// quorum is controllers, asked as brokers ask them.
 type quorum struct {
 	*world
 	mu     sync.Mutex
@@ -36,12 +37,10 @@ type line struct {
 	addr string
 }
 
-func startQuorum(t *testing.T, settings ...string) *quorum {
+func startQuorum(t *testing.T, controllers int, settings ...string) *quorum {
 	t.Helper()
-	q := &quorum{conns: map[line]*client.Conn{}, world: &world{
-		t:       t,
-		Cluster: harness.StartSplit(t, []harness.Kind{harness.Klamm, harness.Klamm, harness.Klamm}, nil, settings...),
-	}}
+	kinds := slices.Repeat([]harness.Kind{harness.Klamm}, controllers)
+	q := &quorum{conns: map[line]*client.Conn{}, world: newWorld(t, harness.StartSplit(t, kinds, nil, settings...))}
 	t.Cleanup(func() {
 		for _, c := range q.conns {
 			_ = c.Close()
@@ -75,7 +74,7 @@ var errNotActive = errors.New("not the active controller")
 func do[R kmsg.Response](q *quorum, who int32, req kmsg.Request, code func(R) int16) (R, error) {
 	var none R
 	err := errNotActive
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(q.Patience); time.Now().Before(deadline); {
 		for _, n := range q.Controllers {
 			q.mu.Lock()
 			active := q.active
@@ -85,7 +84,7 @@ func do[R kmsg.Response](q *quorum, who int32, req kmsg.Request, code func(R) in
 			}
 			var c *client.Conn
 			if c, err = q.conn(who, n.Controller); err == nil {
-				ctx, cancel := context.WithTimeout(context.Background(), patience)
+				ctx, cancel := context.WithTimeout(context.Background(), q.Patience)
 				var resp kmsg.Response
 				resp, err = c.Request(ctx, req)
 				cancel()
@@ -118,7 +117,7 @@ func (q *quorum) activeNode() *harness.Node {
 			return n
 		}
 	}
-	q.t.Fatal("nobody is known to be the active controller")
+	q.T.Fatal("nobody is known to be the active controller")
 	return nil
 }
 
@@ -132,7 +131,7 @@ type fake struct {
 }
 
 func (q *quorum) register(id int32) *fake {
-	q.t.Helper()
+	q.T.Helper()
 	req := kmsg.NewPtrBrokerRegistrationRequest()
 	req.BrokerID, req.ClusterID, req.PreviousBrokerEpoch = id, harness.ClusterID, -1
 	_, _ = rand.Read(req.IncarnationID[:])
@@ -141,13 +140,13 @@ func (q *quorum) register(id int32) *fake {
 	req.Listeners = append(req.Listeners, listener)
 	c, err := q.conn(id, q.Controllers[0].Controller)
 	if err != nil {
-		q.t.Fatal(err)
+		q.T.Fatal(err)
 	}
 	versions := kmsg.NewPtrApiVersionsRequest()
 	versions.ClientSoftwareName, versions.ClientSoftwareVersion = "limits", "1"
-	supported, err := c.Request(within(q.t), versions)
+	supported, err := c.Request(q.Within(), versions)
 	if err != nil {
-		q.t.Fatal(err)
+		q.T.Fatal(err)
 	}
 	for _, s := range supported.(*kmsg.ApiVersionsResponse).SupportedFeatures {
 		f := kmsg.NewBrokerRegistrationRequestFeature()
@@ -159,7 +158,7 @@ func (q *quorum) register(id int32) *fake {
 	req.LogDirs = append(req.LogDirs, dir)
 	resp, err := do(q, id, req, func(r *kmsg.BrokerRegistrationResponse) int16 { return r.ErrorCode })
 	if err != nil || resp.ErrorCode != 0 {
-		q.t.Fatalf("register %d: %+v, %v", id, resp, err)
+		q.T.Fatalf("register %d: %+v, %v", id, resp, err)
 	}
 	f := &fake{q: q, id: id, epoch: resp.BrokerEpoch, stop: make(chan struct{}), done: make(chan struct{})}
 	f.beat()
@@ -174,7 +173,7 @@ func (q *quorum) register(id int32) *fake {
 			}
 		}
 	}()
-	q.t.Cleanup(f.end)
+	q.T.Cleanup(f.end)
 	return f
 }
 
@@ -192,25 +191,25 @@ func (f *fake) beat() {
 	req.BrokerID, req.BrokerEpoch, req.CurrentMetadataOffset = f.id, f.epoch, 1<<40
 	resp, err := do(f.q, f.id, req, func(r *kmsg.BrokerHeartbeatResponse) int16 { return r.ErrorCode })
 	if err != nil || resp.ErrorCode != 0 || resp.IsFenced {
-		f.q.t.Errorf("heartbeat of %d: %+v, %v", f.id, resp, err)
+		f.q.T.Errorf("heartbeat of %d: %+v, %v", f.id, resp, err)
 	}
 }
 
 func (q *quorum) create(req *kmsg.CreateTopicsRequest) {
-	q.t.Helper()
+	q.T.Helper()
 	resp, err := do(q, admin, req, func(r *kmsg.CreateTopicsResponse) int16 { return r.Topics[0].ErrorCode })
 	if err != nil {
-		q.t.Fatal(err)
+		q.T.Fatal(err)
 	}
 	q.created(resp)
 }
 
 // size is what a node's metadata takes on disk.
 func (q *quorum) size(n *harness.Node) (log, checkpoint int64) {
-	q.t.Helper()
+	q.T.Helper()
 	files, err := filepath.Glob(filepath.Join(n.Data(), protocol.MetadataTopic+"-0", "*"))
 	if err != nil {
-		q.t.Fatal(err)
+		q.T.Fatal(err)
 	}
 	for _, file := range files {
 		info, err := os.Stat(file)
@@ -230,7 +229,7 @@ func (q *quorum) size(n *harness.Node) (log, checkpoint int64) {
 // Three controllers with more partitions than this machine has room for: their
 // brokers only register.
 func TestManyRegistered(t *testing.T) {
-	q := startQuorum(t, "auto.leader.rebalance.enable=false")
+	q := startQuorum(t, 3, "auto.leader.rebalance.enable=false")
 	var fakes []*fake
 	for id := range int32(3) {
 		fakes = append(fakes, q.register(id+1))
@@ -295,14 +294,14 @@ func TestManyRegistered(t *testing.T) {
 	fenced := func(more bool) func() bool {
 		line := fmt.Sprintf(`"more":%t`, more)
 		return func() bool {
-			return slices.ContainsFunc(q.Controllers, func(n *harness.Node) bool { return logged(n, line) })
+			return slices.ContainsFunc(q.Controllers, func(n *harness.Node) bool { return strings.Contains(n.Log(), line) })
 		}
 	}
 	if *partitions > 10_000 {
-		q.await("the begin of a fence", fenced(true))
+		q.Await("the begin of a fence", fenced(true))
 	}
 	q.step()
-	q.await("a fence", fenced(false))
+	q.Await("a fence", fenced(false))
 	q.create(oneTopic("behind", 1)) // it is answered behind the fence
 	q.report("a silent broker fenced, from the first of it on", q.Controllers...)
 
