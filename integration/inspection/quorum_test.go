@@ -28,10 +28,10 @@ type replica struct {
 }
 
 func (w *world) quorum(args ...string) quorum {
-	w.t.Helper()
+	w.T.Helper()
 	var q quorum
 	if err := json.Unmarshal([]byte(w.klamm(append([]string{"quorum", "status", "--json"}, args...)...)), &q); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	return q
 }
@@ -52,9 +52,9 @@ func TestQuorumStatus(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		w.create(name, 3, 2)
 	}
-	w.await("a snapshot", func() bool { return w.quorum("--bootstrap-server", w.Nodes[0].Address).Snapshot != nil })
+	w.Await("a snapshot", func() bool { return w.quorum("--bootstrap-server", w.Nodes[0].Address).Snapshot != nil })
 	first := w.quorum("--bootstrap-server", w.Nodes[0].Address)
-	for _, n := range w.all() {
+	for _, n := range w.All() {
 		args := []string{"--bootstrap-server", n.Address}
 		if n.Address == "" {
 			args = []string{"--bootstrap-controller", n.Controller}
@@ -75,14 +75,14 @@ func TestQuorumStatus(t *testing.T) {
 	for _, n := range stalled {
 		n.Signal(syscall.SIGSTOP)
 	}
-	w.await("both behind", func() bool {
+	w.Await("both behind", func() bool {
 		q := w.quorum("--bootstrap-server", w.Nodes[0].Address)
 		return behind(q.Voters, voter) && behind(q.Observers, 2)
 	})
 	for _, n := range stalled {
 		n.Signal(syscall.SIGCONT)
 	}
-	w.await("nobody behind", func() bool {
+	w.Await("nobody behind", func() bool {
 		q := w.quorum("--bootstrap-server", w.Nodes[0].Address)
 		return !slices.ContainsFunc(slices.Concat(q.Voters, q.Observers), func(r replica) bool { return r.Lag > 1 })
 	})

@@ -23,14 +23,14 @@ import (
 
 // activeController is the node that leads, by klamm quorum status.
 func (w *world) activeController() *harness.Node {
-	w.t.Helper()
+	w.T.Helper()
 	out := w.klamm("quorum", "status", "--bootstrap-server", strings.Join(w.Bootstrap(), ","))
 	for i, n := range w.Nodes {
 		if strings.Contains(out, ": controller "+string(rune('1'+i))+" leads") {
 			return n
 		}
 	}
-	w.t.Fatalf("nobody leads:\n%s", out)
+	w.T.Fatalf("nobody leads:\n%s", out)
 	return nil
 }
 
@@ -90,7 +90,7 @@ func TestRecover(t *testing.T) {
 
 	// The survivor died too, so the last in sync were on the lost disks, as far as
 	// metadata tell: what there is is taken.
-	w.await("the survivor leads every partition", func() bool {
+	w.Await("the survivor leads every partition", func() bool {
 		w.elect(1)
 		return !slices.ContainsFunc(w.topic("orders").Partitions, func(p kmsg.MetadataResponseTopicPartition) bool { return p.Leader != w.id(survivor) })
 	})
@@ -113,7 +113,7 @@ func TestRecover(t *testing.T) {
 	says(t, status, fmt.Sprintf("leader    %d ", w.id(survivor)), fmt.Sprintf("voter     %d ", w.id(both)), fmt.Sprintf("observer  %d ", w.id(broker)))
 	w.awaitInSync("orders", 3)
 	// They lead again what they are preferred for: the controller knows their disks.
-	w.await("every partition under its preferred leader", func() bool {
+	w.Await("every partition under its preferred leader", func() bool {
 		w.elect(0)
 		return !slices.ContainsFunc(w.topic("orders").Partitions, func(p kmsg.MetadataResponseTopicPartition) bool { return p.Leader != p.Replicas[0] })
 	})
@@ -125,21 +125,21 @@ func TestRecover(t *testing.T) {
 // createInVain asks a controller that has lost its followers for a topic, until it
 // has the request in its store.
 func (w *world) createInVain(n *harness.Node, name string) {
-	w.t.Helper()
+	w.T.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(n.Address), kgo.RequestRetries(0))
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	defer client.Close()
 	store := filepath.Join(n.Data(), "__cluster_metadata-0", "raft.db")
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), w.Patience)
 	defer cancel()
 	answered := make(chan struct{})
 	go func() {
 		defer close(answered)
 		_, _ = client.Broker(int(w.id(n))).Request(ctx, creation(name, 1, 1)) // in vain
 	}()
-	w.await("the request in "+store, func() bool {
+	w.Await("the request in "+store, func() bool {
 		content, err := os.ReadFile(store)
 		return err == nil && strings.Contains(string(content), name)
 	})
@@ -151,22 +151,22 @@ func (w *world) id(n *harness.Node) int32 { return int32(slices.Index(w.Nodes, n
 
 // elect asks for leaders: 0 the preferred ones, 1 out of what there is.
 func (w *world) elect(kind int8) {
-	w.t.Helper()
+	w.T.Helper()
 	req := kmsg.NewPtrElectLeadersRequest()
-	req.ElectionType, req.TimeoutMillis = kind, int32(patience/time.Millisecond)
-	ask[*kmsg.ElectLeadersResponse](w, req)
+	req.ElectionType, req.TimeoutMillis = kind, int32(w.Patience/time.Millisecond)
+	harness.Ask[*kmsg.ElectLeadersResponse](w.World, req)
 }
 
 // upgradeKRaft makes the quorum a dynamic one.
 func (w *world) upgradeKRaft() {
-	w.t.Helper()
+	w.T.Helper()
 	req := kmsg.NewPtrUpdateFeaturesRequest()
 	update := kmsg.NewUpdateFeaturesRequestFeatureUpdate()
 	update.Feature, update.MaxVersionLevel, update.UpgradeType = "kraft.version", 1, 1
 	req.FeatureUpdates = append(req.FeatureUpdates, update)
-	resp := ask[*kmsg.UpdateFeaturesResponse](w, req)
+	resp := harness.Ask[*kmsg.UpdateFeaturesResponse](w.World, req)
 	if resp.ErrorCode != 0 {
-		w.t.Fatalf("kraft.version is not upgraded: %+v", resp)
+		w.T.Fatalf("kraft.version is not upgraded: %+v", resp)
 	}
 }
 
@@ -194,16 +194,16 @@ func keptAside(t *testing.T, had map[string]string, dir string) {
 
 // sameDigests compares the metadata of all nodes at the last offset that all have.
 func (w *world) sameDigests() {
-	w.t.Helper()
-	w.await("equal metadata", func() bool {
+	w.T.Helper()
+	w.Await("equal metadata", func() bool {
 		var at string
 		digests := map[string]bool{}
-		for _, n := range w.all() {
+		for _, n := range w.All() {
 			args := []string{"metadata", "digest", n.Data()}
 			if at != "" {
 				args = append(args, "--at", at)
 			}
-			out, _, ok := harness.Run(w.t, args...)
+			out, _, ok := harness.Run(w.T, args...)
 			if !ok {
 				return false
 			}
@@ -244,7 +244,7 @@ func TestRecoverDynamic(t *testing.T) {
 	w.create("after-a-restart", 1, 1)
 
 	// A broker's directory of a dynamic quorum says nothing of its own listener.
-	w.killAll(w.all()...)
+	w.killAll(w.All()...)
 	heir := w.Nodes[0]
 	if _, text, ok := harness.Run(t, "metadata", "recover", "--yes", heir.Data()); ok {
 		t.Error("a directory is recovered that says nowhere where its controller listens")
@@ -284,7 +284,7 @@ func TestRecoverUnderBrokers(t *testing.T) {
 	says(t, w.klamm("quorum", "status", "--bootstrap-controller", survivor.Controller), "controller 101 leads", "observer  1 ", "observer  2 ")
 
 	// All controllers are gone.
-	w.killAll(w.all()...)
+	w.killAll(w.All()...)
 	heir := w.Nodes[0]
 	done := w.klamm("metadata", "recover", "--yes", w.Nodes[0].Data(), w.Nodes[1].Data())
 	if strings.Contains(done, w.Nodes[1].Data()+" (node 2) is the only voter") {

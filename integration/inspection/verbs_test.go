@@ -24,19 +24,19 @@ func TestVerbs(t *testing.T) {
 	w.create("orders", 3, 2)
 	after := time.Now()
 	moment := after.UTC().Format(time.RFC3339Nano)
-	w.await("the next millisecond", func() bool { return time.Now().UnixMilli() > after.UnixMilli() })
+	w.Await("the next millisecond", func() bool { return time.Now().UnixMilli() > after.UnixMilli() })
 	for _, name := range []string{"a", "b", "c", "d"} {
 		w.create(name, 3, 2)
 	}
 	w.awaitInSync("orders", 2)
 	whole, short := c.Nodes[0], c.Nodes[1]
 	short.Stop()
-	w.await("a snapshot of the controller", func() bool { return len(checkpoints(t, c.Controllers[0])) > 1 })
+	w.Await("a snapshot of the controller", func() bool { return len(checkpoints(t, c.Controllers[0])) > 1 })
 	short.Wipe()
 	short.Restart()
 	w.awaitInSync("orders", 2)
 	w.create("last", 1, 2)
-	w.await("the last topic everywhere", func() bool {
+	w.Await("the last topic everywhere", func() bool {
 		_, _, one := harness.Run(t, "metadata", "show", whole.Data(), "topics/last")
 		_, _, two := harness.Run(t, "metadata", "show", short.Data(), "topics/last")
 		return one && two
@@ -91,7 +91,7 @@ func TestVerbs(t *testing.T) {
 	}
 
 	// The same, stopped.
-	w.killAll(w.all()...)
+	w.killAll(w.All()...)
 	for _, n := range []*harness.Node{whole, short} {
 		for _, path := range paths(t, n) {
 			if n == short && filepath.Ext(path) == ".log" {
@@ -106,38 +106,38 @@ func TestVerbs(t *testing.T) {
 
 // verbs runs every verb on a path that holds the topic a.
 func (w *world) verbs(path string) {
-	w.t.Helper()
-	says(w.t, w.klamm("metadata", "dump", path), "baseOffset: ")
+	w.T.Helper()
+	says(w.T, w.klamm("metadata", "dump", path), "baseOffset: ")
 	for line := range strings.Lines(w.klamm("metadata", "dump", "--json", path)) {
 		if !json.Valid([]byte(line)) {
-			w.t.Errorf("%s: dump --json prints %q", path, line)
+			w.T.Errorf("%s: dump --json prints %q", path, line)
 		}
 	}
-	says(w.t, w.klamm("metadata", "show", path), "topics\n", "  a\n", "brokers\n")
+	says(w.T, w.klamm("metadata", "show", path), "topics\n", "  a\n", "brokers\n")
 	var tree struct {
 		Image  struct{ Offset int64 }
 		Topics map[string]any
 	}
 	if err := json.Unmarshal([]byte(w.klamm("metadata", "show", "--json", path)), &tree); err != nil || tree.Topics["a"] == nil {
-		w.t.Errorf("%s: %v, %v", path, err, tree)
+		w.T.Errorf("%s: %v, %v", path, err, tree)
 	}
 	at := strconv.FormatInt(tree.Image.Offset, 10)
-	says(w.t, w.klamm("metadata", "show", "--at", at, path, "topics/a/partitions/0"), "replicas: [")
-	says(w.t, w.klamm("metadata", "show", "--at", time.Now().Add(time.Hour).UTC().Format(time.RFC3339), "--json", path, "topics/a/topicId"), `"`)
-	says(w.t, w.klamm("metadata", "digest", "--at", at, path), "offset "+at+" epoch ", " digest ")
+	says(w.T, w.klamm("metadata", "show", "--at", at, path, "topics/a/partitions/0"), "replicas: [")
+	says(w.T, w.klamm("metadata", "show", "--at", time.Now().Add(time.Hour).UTC().Format(time.RFC3339), "--json", path, "topics/a/topicId"), `"`)
+	says(w.T, w.klamm("metadata", "digest", "--at", at, path), "offset "+at+" epoch ", " digest ")
 	if diff := w.klamm("metadata", "diff", path+"@"+at, path+"@"+at); strings.Count(diff, "\n") != 2 {
-		w.t.Errorf("%s differs from itself:\n%s", path, diff)
+		w.T.Errorf("%s differs from itself:\n%s", path, diff)
 	}
-	says(w.t, w.klamm("metadata", "explain", path, "a/0"), "a-0 is ", "leader: ")
-	says(w.t, w.klamm("metadata", "history", path, "partition", "a/0"), "partition a-0, ")
+	says(w.T, w.klamm("metadata", "explain", path, "a/0"), "a-0 is ", "leader: ")
+	says(w.T, w.klamm("metadata", "history", path, "partition", "a/0"), "partition a-0, ")
 	for line := range strings.Lines(w.klamm("metadata", "history", "--json", path, "broker", "1")) {
 		if !json.Valid([]byte(line)) {
-			w.t.Errorf("%s: history --json prints %q", path, line)
+			w.T.Errorf("%s: history --json prints %q", path, line)
 		}
 	}
-	says(w.t, w.klamm("quorum", "status", path), "log: offsets ")
+	says(w.T, w.klamm("quorum", "status", path), "log: offsets ")
 	if out := w.klamm("quorum", "status", "--json", path); !json.Valid([]byte(out)) {
-		w.t.Errorf("%s: quorum status --json prints %s", path, out)
+		w.T.Errorf("%s: quorum status --json prints %s", path, out)
 	}
 }
 
@@ -164,10 +164,10 @@ func checkpoints(t *testing.T, n *harness.Node) []string {
 
 // start is the offset at which a node's metadata log begins.
 func (w *world) start(n *harness.Node) int64 {
-	w.t.Helper()
+	w.T.Helper()
 	var status struct{ StartOffset int64 }
 	if err := json.Unmarshal([]byte(w.klamm("quorum", "status", "--json", n.Data())), &status); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	return status.StartOffset
 }

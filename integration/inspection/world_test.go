@@ -3,7 +3,6 @@
 package inspection
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,55 +18,12 @@ import (
 	"github.com/klamm/klamm/protocol"
 )
 
-// patience bounds what a test waits for.
-const patience = 60 * time.Second
-
 // world is a cluster and a client of it.
-type world struct {
-	*harness.Cluster
-	t      *testing.T
-	client *kgo.Client
-}
+type world struct{ *harness.World }
 
 func newWorld(t *testing.T, c *harness.Cluster) *world {
 	t.Helper()
-	w := &world{t: t, Cluster: c}
-	client, err := kgo.NewClient(kgo.SeedBrokers(w.Bootstrap()...), kgo.MetadataMinAge(100*time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	w.client = client
-	return w
-}
-
-// all are all nodes.
-func (w *world) all() []*harness.Node { return slices.Concat(w.Controllers, w.Nodes) }
-
-func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// ask sends a request with the client's own retries.
-func ask[R kmsg.Response](w *world, req kmsg.Request) R {
-	w.t.Helper()
-	resp, err := w.client.Request(within(w.t), req)
-	if err != nil {
-		w.t.Fatalf("%s: %v", kmsg.NameForKey(req.Key()), err)
-	}
-	return resp.(R)
-}
-
-// await polls until ok.
-func (w *world) await(what string, ok func() bool) {
-	w.t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			w.t.Fatalf("after %v not yet: %s", patience, what)
-		}
-	}
+	return &world{harness.NewWorld(t, c, kgo.MetadataMinAge(100*time.Millisecond))}
 }
 
 // creation is a request for a topic with a config of its own.
@@ -84,12 +40,12 @@ func creation(name string, partitions int32, replicas int16) *kmsg.CreateTopicsR
 
 // create creates a topic. An attempt that was cut off may have created it.
 func (w *world) create(name string, partitions int32, replicas int16) {
-	w.t.Helper()
-	w.await("topic "+name, func() bool {
-		resp := ask[*kmsg.CreateTopicsResponse](w, creation(name, partitions, replicas))
+	w.T.Helper()
+	w.Await("topic "+name, func() bool {
+		resp := harness.Ask[*kmsg.CreateTopicsResponse](w.World, creation(name, partitions, replicas))
 		code := protocol.Error(resp.Topics[0].ErrorCode)
 		if code == protocol.ErrInvalidTopicException {
-			w.t.Fatalf("%s: %v", name, code)
+			w.T.Fatalf("%s: %v", name, code)
 		}
 		return code == protocol.None || code == protocol.ErrTopicAlreadyExists
 	})
@@ -97,18 +53,14 @@ func (w *world) create(name string, partitions int32, replicas int16) {
 
 // topic is what a broker's metadata says of a topic.
 func (w *world) topic(name string) kmsg.MetadataResponseTopic {
-	w.t.Helper()
-	req := kmsg.NewPtrMetadataRequest()
-	topic := kmsg.NewMetadataRequestTopic()
-	topic.Topic = &name
-	req.Topics = append(req.Topics, topic)
-	return ask[*kmsg.MetadataResponse](w, req).Topics[0]
+	w.T.Helper()
+	return harness.Ask[*kmsg.MetadataResponse](w.World, harness.MetadataRequest(name)).Topics[0]
 }
 
 // awaitInSync waits until all partitions have a leader and so many replicas in sync.
 func (w *world) awaitInSync(name string, replicas int) {
-	w.t.Helper()
-	w.await(fmt.Sprintf("%s with %d in sync", name, replicas), func() bool {
+	w.T.Helper()
+	w.Await(fmt.Sprintf("%s with %d in sync", name, replicas), func() bool {
 		t := w.topic(name)
 		return t.ErrorCode == 0 && !slices.ContainsFunc(t.Partitions, func(p kmsg.MetadataResponseTopicPartition) bool {
 			return p.Leader < 0 || len(p.ISR) != replicas
@@ -117,27 +69,27 @@ func (w *world) awaitInSync(name string, replicas int) {
 }
 
 func (w *world) produce(topic string, count int) {
-	w.t.Helper()
+	w.T.Helper()
 	for i := range count {
-		if err := w.client.ProduceSync(within(w.t), &kgo.Record{Topic: topic, Value: fmt.Appendf(nil, "%d", i)}).FirstErr(); err != nil {
-			w.t.Fatal(err)
+		if err := w.Client.ProduceSync(w.Within(), &kgo.Record{Topic: topic, Value: fmt.Appendf(nil, "%d", i)}).FirstErr(); err != nil {
+			w.T.Fatal(err)
 		}
 	}
 }
 
 // consume reads so many records of a topic.
 func (w *world) consume(topic string, count int) {
-	w.t.Helper()
+	w.T.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(w.Bootstrap()...), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	defer client.Close()
-	ctx := within(w.t)
+	ctx := w.Within()
 	for have := 0; have < count; {
 		fetches := client.PollFetches(ctx)
 		if ctx.Err() != nil {
-			w.t.Fatalf("%s has %d records of %d", topic, have, count)
+			w.T.Fatalf("%s has %d records of %d", topic, have, count)
 		}
 		have += fetches.NumRecords()
 	}
@@ -145,8 +97,8 @@ func (w *world) consume(topic string, count int) {
 
 // klamm runs a command that does not fail.
 func (w *world) klamm(args ...string) string {
-	w.t.Helper()
-	return harness.MustRun(w.t, args...)
+	w.T.Helper()
+	return harness.MustRun(w.T, args...)
 }
 
 // says compares a text with what must be in it.
@@ -161,7 +113,7 @@ func says(t *testing.T, text string, all ...string) {
 
 // killAll kills all nodes at once.
 func (w *world) killAll(nodes ...*harness.Node) {
-	w.t.Helper()
+	w.T.Helper()
 	for _, n := range nodes {
 		n.Kill()
 	}
