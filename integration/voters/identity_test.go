@@ -23,8 +23,8 @@ func TestAnotherCluster(t *testing.T) {
 		return "101@" + ours.Controller + ":" + ours.Meta("directory.id") + ",104@" + own + ":" + protocol.NewUUID().String()
 	})
 	for _, n := range []*harness.Node{ours, foreign} {
-		w.awaitLogged(n, `of cluster \"`+other+`\"`)
-		w.awaitLogged(n, `of cluster \"`+ours.Meta("cluster.id")+`\"`)
+		w.Logged(n, `of cluster \"`+other+`\"`)
+		w.Logged(n, `of cluster \"`+ours.Meta("cluster.id")+`\"`)
 	}
 	if q := w.quorum(101); q.Leader != 101 || !slices.Equal(ids(q.Voters), []int{101}) || len(ids(q.Observers)) != 1 {
 		t.Errorf("%+v", q)
@@ -37,7 +37,7 @@ func TestAnotherCluster(t *testing.T) {
 func TestStaticBecomesDynamic(t *testing.T) {
 	t.Parallel()
 	c := harness.StartSplit(t, make([]harness.Kind, 3), make([]harness.Kind, 1), "offsets.topic.replication.factor=1")
-	w := &world{t, c}
+	w := &world{harness.NewWorld(t, c)}
 	l := w.load()
 	all := []int{101, 102, 103}
 	_, errOut, ok := harness.Run(t, "quorum", "remove", "103", "--bootstrap-controller", w.addresses(all))
@@ -48,12 +48,16 @@ func TestStaticBecomesDynamic(t *testing.T) {
 	if !strings.Contains(out, "kraft.version was upgraded to 1") {
 		t.Fatal(out)
 	}
-	q := w.awaitVoters(all, all...)
-	for _, v := range q.Voters {
-		if v.DirectoryID != w.controller(v.Node).Meta("directory.id") {
-			t.Errorf("voter %+v has directory %s", v, w.controller(v.Node).Meta("directory.id"))
+	haveTheirDirectories := func(voters []replica) {
+		t.Helper()
+		for _, v := range voters {
+			if directory := w.controller(v.Node).Meta("directory.id"); v.DirectoryID != directory {
+				t.Errorf("voter %+v has directory %s", v, directory)
+			}
 		}
 	}
+	q := w.awaitVoters(all, all...)
+	haveTheirDirectories(q.Voters)
 	l.goesOn()
 	for _, id := range all { // each starts again on what it has
 		w.controller(id).Stop()
@@ -61,11 +65,8 @@ func TestStaticBecomesDynamic(t *testing.T) {
 		l.goesOn()
 	}
 	q = w.awaitVoters(all, all...)
-	lost := all[0]
-	if lost == q.Leader {
-		lost = all[1]
-	}
-	left := slices.DeleteFunc(slices.Clone(all), func(id int) bool { return id == lost })
+	lost := without(all, q.Leader)[0]
+	left := without(all, lost)
 	n := w.controller(lost)
 	n.Kill()
 	n.Configure("controller.quorum.voters=", "controller.quorum.bootstrap.servers="+w.addresses(all))
@@ -73,11 +74,7 @@ func TestStaticBecomesDynamic(t *testing.T) {
 	n.Restart()
 	w.change("replace", lost, left...)
 	q = w.awaitVoters(all, all...)
-	for _, v := range q.Voters {
-		if v.DirectoryID != w.controller(v.Node).Meta("directory.id") {
-			t.Errorf("voter %+v has directory %s", v, w.controller(v.Node).Meta("directory.id"))
-		}
-	}
+	haveTheirDirectories(q.Voters)
 	w.controller(q.Leader).Kill()
 	l.goesOn()
 	l.end()
@@ -92,16 +89,13 @@ func TestAutoJoin(t *testing.T) {
 	w := start(t, 1, 2, "controller.quorum.auto.join.enable=true")
 	all := []int{101, 102, 103}
 	q := w.awaitVoters(all, 101)
-	lost := 102
-	if q.Leader == lost {
-		lost = 103
-	}
-	left := slices.DeleteFunc(slices.Clone(all), func(id int) bool { return id == lost })
+	lost := without(all[1:], q.Leader)[0]
+	left := without(all, lost)
 	n := w.controller(lost)
 	n.Kill()
 	n.WipeDynamic()
 	n.Restart()
-	w.await("the new disk to vote", func() bool {
+	w.Await("the new disk to vote", func() bool {
 		return slices.ContainsFunc(w.quorum(left...).Voters, func(v replica) bool {
 			return v.Node == lost && v.DirectoryID == n.Meta("directory.id")
 		})
@@ -110,7 +104,7 @@ func TestAutoJoin(t *testing.T) {
 	n.Stop()
 	n.Move()
 	n.Restart()
-	w.await("the new address to be known", func() bool {
+	w.Await("the new address to be known", func() bool {
 		out := harness.MustRun(t, "quorum", "status", "--bootstrap-controller", w.addresses(left))
 		return strings.Contains(out, "CONTROLLER://"+n.Controller)
 	})
@@ -133,11 +127,8 @@ func TestWipedByTheSameCommand(t *testing.T) {
 	w := start(t, 3, 0)
 	all := []int{101, 102, 103}
 	q := w.quorum(all...)
-	lost := all[0]
-	if lost == q.Leader {
-		lost = all[1]
-	}
-	left := slices.DeleteFunc(slices.Clone(all), func(id int) bool { return id == lost })
+	lost := without(all, q.Leader)[0]
+	left := without(all, lost)
 	n := w.controller(lost)
 	directory := n.Meta("directory.id")
 	n.Kill()
@@ -147,12 +138,12 @@ func TestWipedByTheSameCommand(t *testing.T) {
 	}
 	n.Restart()
 	for _, at := range []*harness.Node{n, w.controller(q.Leader)} {
-		w.awaitLogged(at, "a wiped disk may not take a voter's place")
+		w.Logged(at, "a wiped disk may not take a voter's place")
 	}
 	// Two of three are needed, and it is none of them.
 	other := left[0] + left[1] - q.Leader
 	w.controller(other).Kill()
-	w.await("nobody to lead", func() bool {
+	w.Await("nobody to lead", func() bool {
 		_, _, ok := harness.Run(t, "quorum", "status", "--bootstrap-controller", w.addresses(all), "--timeout", "1s")
 		return !ok
 	})

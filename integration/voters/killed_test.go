@@ -27,17 +27,17 @@ const fed = "adding a voter: it is fed until it has everything"
 // adding begins to add a controller that does not go on, and returns once the leader
 // feeds it; the channel tells how the command ended.
 func (w *world) adding(id int, timeout string, at ...int) <-chan string {
-	w.t.Helper()
-	w.await("the new one to follow", func() bool { return slices.Contains(ids(w.quorum(at...).Observers), id) })
+	w.T.Helper()
+	w.Await("the new one to follow", func() bool { return slices.Contains(ids(w.quorum(at...).Observers), id) })
 	leader := w.quorum(at...).Leader
 	before := strings.Count(w.controller(leader).Log(), fed)
 	w.controller(id).Signal(syscall.SIGSTOP)
 	ended := make(chan string, 1)
 	go func() {
-		out, errOut, ok := harness.Run(w.t, "quorum", "add", fmt.Sprint(id), "--bootstrap-controller", w.addresses(at), "--timeout", timeout)
+		out, errOut, ok := harness.Run(w.T, "quorum", "add", fmt.Sprint(id), "--bootstrap-controller", w.addresses(at), "--timeout", timeout)
 		ended <- fmt.Sprint(ok, " ", out, errOut)
 	}()
-	w.await("the leader to feed the new one", func() bool { return strings.Count(w.controller(leader).Log(), fed) > before })
+	w.Await("the leader to feed the new one", func() bool { return strings.Count(w.controller(leader).Log(), fed) > before })
 	return ended
 }
 
@@ -51,8 +51,8 @@ func TestAdderIsKilled(t *testing.T) {
 	leader := w.quorum(all...).Leader
 	ended := w.adding(104, "20s", all...)
 	w.controller(leader).Kill()
-	left := slices.DeleteFunc(slices.Clone(all), func(id int) bool { return id == leader })
-	w.await("another controller", func() bool { return w.quorum(left...).Leader != leader })
+	left := without(all, leader)
+	w.Await("another controller", func() bool { return w.quorum(left...).Leader != leader })
 	q := w.quorum(left...)
 	if !slices.Equal(ids(q.Voters), all) {
 		t.Errorf("voters %v", ids(q.Voters))
@@ -86,7 +86,7 @@ func TestJoinerIsKilled(t *testing.T) {
 		t.Errorf("voters %v", ids(q.Voters))
 	}
 	l.goesOn()
-	w.awaitLogged(w.controller(101), "a node is no member any more")
+	w.Logged(w.controller(101), "a node is no member any more")
 	w.controller(102).Restart()
 	w.change("add", 102, 101)
 	w.awaitVoters([]int{101, 102}, 101)
@@ -107,7 +107,7 @@ func TestNoMajorityIsRefused(t *testing.T) {
 	w := start(t, 3, 0)
 	all := []int{101, 102, 103}
 	leader := w.quorum(all...).Leader
-	left := slices.DeleteFunc(slices.Clone(all), func(id int) bool { return id == leader })
+	left := without(all, leader)
 	w.controller(left[0]).Kill()
 	out, errOut, ok := harness.Run(t, "quorum", "remove", fmt.Sprint(left[1]), "--bootstrap-controller", w.addresses([]int{leader}))
 	if ok || !strings.Contains(errOut, "which is no majority") {

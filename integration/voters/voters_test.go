@@ -35,7 +35,7 @@ func TestGrowAndShrink(t *testing.T) {
 	q := w.awaitVoters(five, 101)
 	left := five
 	for range 2 { // the active one each time
-		left = slices.DeleteFunc(slices.Clone(left), func(id int) bool { return id == q.Leader })
+		left = without(left, q.Leader)
 		out := w.kafka("remove-controller", "-i", strconv.Itoa(q.Leader), "-d", w.controller(q.Leader).Meta("directory.id"))
 		if !strings.Contains(out, "Removed KRaft controller "+strconv.Itoa(q.Leader)) {
 			t.Error(out)
@@ -51,14 +51,14 @@ func TestGrowAndShrink(t *testing.T) {
 	l.end()
 	w.sameMetadata(append(slices.Clone(w.Controllers), w.Nodes...)...)
 	// Those that were removed go on as observers.
-	w.await("the removed to be observers", func() bool {
+	w.Await("the removed to be observers", func() bool {
 		observers := ids(w.quorum(left...).Observers)
 		return !slices.ContainsFunc(five, func(id int) bool { return !slices.Contains(left, id) && !slices.Contains(observers, id) })
 	})
 	// Three of three vote: one may go.
 	w.controller(q.Leader).Kill()
-	others := slices.DeleteFunc(slices.Clone(left), func(id int) bool { return id == q.Leader })
-	w.await("another controller", func() bool { return w.quorum(others...).Leader != q.Leader })
+	others := without(left, q.Leader)
+	w.Await("another controller", func() bool { return w.quorum(others...).Leader != q.Leader })
 }
 
 // The active controller removes itself: another leads, in a later epoch (B059 of
@@ -70,22 +70,22 @@ func TestRemoveTheActive(t *testing.T) {
 	before := w.quorum(all...)
 	began := time.Now()
 	w.change("remove", before.Leader, all...)
-	left := slices.DeleteFunc(slices.Clone(all), func(id int) bool { return id == before.Leader })
+	left := without(all, before.Leader)
 	q := w.awaitVoters(left, left...)
 	t.Logf("controller %d leads in epoch %d after %v", q.Leader, q.Epoch, time.Since(began).Round(time.Millisecond))
 	if q.Leader == before.Leader || q.Epoch <= before.Epoch {
 		t.Errorf("controller %d leads in epoch %d, after %d in epoch %d", q.Leader, q.Epoch, before.Leader, before.Epoch)
 	}
 	observes := func() bool { return slices.Contains(ids(w.quorum(left...).Observers), before.Leader) }
-	w.await("the removed to be an observer", observes)
+	w.Await("the removed to be an observer", observes)
 	w.sameMetadata(w.Controllers...)
 	// It stays one over a restart, and votes for nobody: of two voters both are needed.
 	w.controller(before.Leader).Stop()
 	w.controller(before.Leader).Restart()
-	w.await("the removed to be an observer again", observes)
+	w.Await("the removed to be an observer again", observes)
 	other := left[0] + left[1] - q.Leader
 	w.controller(other).Kill()
-	w.await("the leader to resign", func() bool {
+	w.Await("the leader to resign", func() bool {
 		_, _, ok := harness.Run(t, "quorum", "status", "--bootstrap-controller", w.addresses(left), "--timeout", "1s")
 		return !ok
 	})
@@ -105,16 +105,13 @@ func TestRemovedWhileAway(t *testing.T) {
 	w := start(t, 3, 0, "metadata.log.max.record.bytes.between.snapshots=20000")
 	all := []int{101, 102, 103}
 	q := w.quorum(all...)
-	away := all[0]
-	if away == q.Leader {
-		away = all[1]
-	}
-	left := slices.DeleteFunc(slices.Clone(all), func(id int) bool { return id == away })
+	away := without(all, q.Leader)[0]
+	left := without(all, away)
 	w.controller(away).Kill()
 	w.change("remove", away, left...)
 	w.awaitVoters(left, left...)
 	l := w.load()
-	w.await("a snapshot", func() bool { return len(w.checkpoints(left[0])) > 1 && len(w.checkpoints(left[1])) > 1 })
+	w.Await("a snapshot", func() bool { return len(w.checkpoints(left[0])) > 1 && len(w.checkpoints(left[1])) > 1 })
 	l.end()
 	for _, id := range left {
 		for _, file := range w.checkpoints(id) {
@@ -135,7 +132,7 @@ func TestRemovedWhileAway(t *testing.T) {
 	before := w.quorum(left...)
 	for range 2 {
 		w.controller(away).Restart()
-		w.await("the removed to be an observer", func() bool {
+		w.Await("the removed to be an observer", func() bool {
 			return slices.Contains(ids(w.quorum(left...).Observers), away)
 		})
 		if now := w.quorum(left...); now.Leader != before.Leader || now.Epoch != before.Epoch {
@@ -161,11 +158,8 @@ func TestWipedVoterIsReplaced(t *testing.T) {
 	l := w.load()
 	all := []int{101, 102, 103}
 	q := w.quorum(all...)
-	lost := all[0]
-	if lost == q.Leader {
-		lost = all[1]
-	}
-	left := slices.DeleteFunc(slices.Clone(all), func(id int) bool { return id == lost })
+	lost := without(all, q.Leader)[0]
+	left := without(all, lost)
 	n := w.controller(lost)
 	old := n.Meta("directory.id")
 	n.Kill()
@@ -176,7 +170,7 @@ func TestWipedVoterIsReplaced(t *testing.T) {
 	n.WipeDynamic()
 	began := time.Now()
 	n.Restart()
-	w.await("the new disk to be an observer", func() bool { return slices.Contains(ids(w.quorum(left...).Observers), lost) })
+	w.Await("the new disk to be an observer", func() bool { return slices.Contains(ids(w.quorum(left...).Observers), lost) })
 	for _, v := range w.quorum(left...).Voters {
 		if v.Node == lost && v.DirectoryID != old {
 			t.Errorf("the new disk votes: %+v", v)
@@ -205,6 +199,6 @@ func TestWipedVoterIsReplaced(t *testing.T) {
 
 // checkpoints are the snapshots of a controller.
 func (w *world) checkpoints(id int) []string {
-	w.t.Helper()
-	return glob(w.t, w.controller(id).Data()+"/__cluster_metadata-0/*.checkpoint", "00000000000000000000-0000000000.checkpoint")
+	w.T.Helper()
+	return glob(w.T, w.controller(id).Data()+"/__cluster_metadata-0/*.checkpoint", "00000000000000000000-0000000000.checkpoint")
 }

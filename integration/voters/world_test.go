@@ -21,27 +21,12 @@ import (
 	"github.com/klamm/klamm/protocol"
 )
 
-// patience bounds what a test waits for.
-const patience = 60 * time.Second
-
 // world is a cluster whose controllers, 101 and following, come and go.
-type world struct {
-	t *testing.T
-	*harness.Cluster
-}
+type world struct{ *harness.World }
 
 func start(t *testing.T, voters, waiting int, settings ...string) *world {
 	t.Helper()
-	return &world{t, harness.StartDynamic(t, voters, waiting, 1, append([]string{"offsets.topic.replication.factor=1"}, settings...)...)}
-}
-
-func (w *world) await(what string, ok func() bool) {
-	w.t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			w.t.Fatalf("after %v not yet: %s", patience, what)
-		}
-	}
+	return &world{harness.NewWorld(t, harness.StartDynamic(t, voters, waiting, 1, append([]string{"offsets.topic.replication.factor=1"}, settings...)...))}
 }
 
 func (w *world) controller(id int) *harness.Node { return w.Controllers[id-101] }
@@ -61,10 +46,10 @@ type replica struct {
 
 // quorum asks whoever answers of these controllers.
 func (w *world) quorum(at ...int) quorum {
-	w.t.Helper()
+	w.T.Helper()
 	var q quorum
-	if err := json.Unmarshal([]byte(harness.MustRun(w.t, "quorum", "status", "--json", "--bootstrap-controller", w.addresses(at))), &q); err != nil {
-		w.t.Fatal(err)
+	if err := json.Unmarshal([]byte(harness.MustRun(w.T, "quorum", "status", "--json", "--bootstrap-controller", w.addresses(at))), &q); err != nil {
+		w.T.Fatal(err)
 	}
 	return q
 }
@@ -75,6 +60,11 @@ func (w *world) addresses(at []int) string {
 		servers = append(servers, w.controller(id).Controller)
 	}
 	return strings.Join(servers, ",")
+}
+
+// without are the ids but one.
+func without(ids []int, id int) []int {
+	return slices.DeleteFunc(slices.Clone(ids), func(other int) bool { return other == id })
 }
 
 func ids(replicas []replica) []int {
@@ -88,43 +78,37 @@ func ids(replicas []replica) []int {
 
 // change runs klamm quorum add, remove or replace, asking these controllers.
 func (w *world) change(what string, id int, at ...int) {
-	w.t.Helper()
+	w.T.Helper()
 	began := time.Now()
-	harness.MustRun(w.t, "quorum", what, strconv.Itoa(id), "--bootstrap-controller", w.addresses(at), "--timeout", "60s")
-	w.t.Logf("quorum %s %d: %v", what, id, time.Since(began).Round(time.Millisecond))
+	harness.MustRun(w.T, "quorum", what, strconv.Itoa(id), "--bootstrap-controller", w.addresses(at), "--timeout", "60s")
+	w.T.Logf("quorum %s %d: %v", what, id, time.Since(began).Round(time.Millisecond))
 }
 
 // kafka runs Kafka's own tool at the broker.
 func (w *world) kafka(args ...string) string {
-	w.t.Helper()
+	w.T.Helper()
 	return w.tool("metadata-quorum", append([]string{"--bootstrap-server", w.Nodes[0].Address}, args...)...)
 }
 
 // tool runs one of Kafka's tools.
 func (w *world) tool(name string, args ...string) string {
-	w.t.Helper()
-	out, err := exec.Command(harness.KafkaTools(w.t), append([]string{name}, args...)...).CombinedOutput()
+	w.T.Helper()
+	out, err := exec.Command(harness.KafkaTools(w.T), append([]string{name}, args...)...).CombinedOutput()
 	if err != nil {
-		w.t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+		w.T.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
 	}
 	return string(out)
 }
 
 // awaitVoters waits until these vote, and one of them leads.
 func (w *world) awaitVoters(want []int, at ...int) quorum {
-	w.t.Helper()
+	w.T.Helper()
 	var q quorum
-	w.await(fmt.Sprintf("voters %v", want), func() bool {
+	w.Await(fmt.Sprintf("voters %v", want), func() bool {
 		q = w.quorum(at...)
 		return slices.Equal(ids(q.Voters), want) && slices.Contains(want, q.Leader)
 	})
 	return q
-}
-
-// awaitLogged waits for a line in a node's log.
-func (w *world) awaitLogged(n *harness.Node, text string) {
-	w.t.Helper()
-	w.await(fmt.Sprintf("the line %q in a log", text), func() bool { return strings.Contains(n.Log(), text) })
 }
 
 // load creates topics and writes records, without a break, until it is stopped.
@@ -144,19 +128,15 @@ type load struct {
 const records = "records"
 
 func (w *world) load() *load {
-	w.t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(w.Bootstrap()...), kgo.DefaultProduceTopic(records))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.t.Cleanup(client.Close)
+	w.T.Helper()
+	client := w.NewClient(kgo.DefaultProduceTopic(records))
 	l := &load{w: w, client: client}
-	if err := l.create(w.t.Context(), records); err != nil {
-		w.t.Fatal(err)
+	if err := l.create(w.T.Context(), records); err != nil {
+		w.T.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(w.t.Context())
+	ctx, cancel := context.WithCancel(w.T.Context())
 	l.stop = cancel
-	w.t.Cleanup(cancel)
+	w.T.Cleanup(cancel)
 	l.done.Go(func() {
 		for i, last := 0, time.Now(); ctx.Err() == nil; i++ {
 			name := fmt.Sprintf("topic-%04d", i)
@@ -191,7 +171,7 @@ func (w *world) load() *load {
 // create creates a topic, as a client does that tries again and may find its own
 // first attempt.
 func (l *load) create(ctx context.Context, name string) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, l.w.Patience)
 	defer cancel()
 	req := kmsg.NewPtrCreateTopicsRequest()
 	req.TimeoutMillis = 30_000
@@ -217,17 +197,17 @@ func (l *load) count() int {
 
 // goesOn waits until something more was acknowledged.
 func (l *load) goesOn() {
-	l.w.t.Helper()
+	l.w.T.Helper()
 	before := l.count()
-	l.w.await("topics to be created", func() bool { return l.count() > before+5 })
+	l.w.Await("topics to be created", func() bool { return l.count() > before+5 })
 }
 
 // end stops the load. All that was acknowledged has to be there.
 func (l *load) end() {
-	l.w.t.Helper()
+	l.w.T.Helper()
 	l.stop()
 	l.done.Wait()
-	t := l.w.t
+	t := l.w.T
 	t.Logf("%d topics, %d records, at most %v between two topics", len(l.topics), len(l.records), l.gap.Round(time.Millisecond))
 	for _, f := range l.failures {
 		t.Error("failed: " + f)
@@ -245,12 +225,9 @@ func (l *load) end() {
 			t.Errorf("%s was acknowledged and is not there", name)
 		}
 	}
-	reader, err := kgo.NewClient(kgo.SeedBrokers(l.w.Bootstrap()...), kgo.ConsumeTopics(records), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := l.w.NewClient(kgo.ConsumeTopics(records), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	defer reader.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), l.w.Patience)
 	defer cancel()
 	found := make(map[string]bool)
 	for len(found) < len(l.records) {
@@ -269,16 +246,16 @@ func (l *load) end() {
 
 // sameMetadata waits until all these nodes have the same metadata at one offset.
 func (w *world) sameMetadata(nodes ...*harness.Node) {
-	w.t.Helper()
+	w.T.Helper()
 	// One node's end is an offset that the others reach.
-	at, _, _ := strings.Cut(strings.TrimPrefix(harness.MustRun(w.t, "metadata", "digest", nodes[0].Data()), "offset "), " ")
+	at, _, _ := strings.Cut(strings.TrimPrefix(harness.MustRun(w.T, "metadata", "digest", nodes[0].Data()), "offset "), " ")
 	var digests map[string][]string
-	w.await("all nodes to have the metadata up to "+at, func() bool {
+	w.Await("all nodes to have the metadata up to "+at, func() bool {
 		digests = make(map[string][]string)
 		for _, n := range nodes {
-			out, errOut, ok := harness.Run(w.t, "metadata", "digest", "--at", at, n.Data())
+			out, errOut, ok := harness.Run(w.T, "metadata", "digest", "--at", at, n.Data())
 			if !ok || !strings.HasPrefix(out, "offset "+at+" ") {
-				w.t.Logf("%s: %s%s", n.Data(), out, errOut)
+				w.T.Logf("%s: %s%s", n.Data(), out, errOut)
 				return false
 			}
 			digests[out] = append(digests[out], n.Data())
@@ -286,6 +263,6 @@ func (w *world) sameMetadata(nodes ...*harness.Node) {
 		return true
 	})
 	if len(digests) != 1 {
-		w.t.Errorf("the metadata differs: %v", digests)
+		w.T.Errorf("the metadata differs: %v", digests)
 	}
 }
