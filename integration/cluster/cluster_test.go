@@ -4,7 +4,6 @@ package cluster
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/klamm/klamm/integration/harness"
@@ -25,8 +24,4 @@ func numbered(prefix string, count int) []string {
 		out = append(out, fmt.Sprintf("%s-%03d", prefix, i))
 	}
 	return out
-}
-
-func without(id int32) []int32 {
-	return slices.DeleteFunc([]int32{1, 2, 3}, func(other int32) bool { return other == id })
 }

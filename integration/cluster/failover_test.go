@@ -35,7 +35,7 @@ func TestLeaderKilled(t *testing.T) {
 		during := numbered("without-"+string(rune('0'+victim)), 30)
 		w.Produce("t", during...)
 		acked = append(acked, during...)
-		w.AwaitISR("t", without(victim)...)
+		w.AwaitISR("t", w.Others(victim)...)
 		w.Node(victim).Restart()
 		w.AwaitISR("t", 1, 2, 3)
 	}
@@ -52,7 +52,7 @@ func TestFollowerStopped(t *testing.T) {
 	w.Create("t", 1)
 	w.AwaitISR("t", 1, 2, 3)
 	leader, controller := w.Leader("t"), w.Controller()
-	follower := slices.DeleteFunc(without(leader), func(id int32) bool { return id == controller })[0]
+	follower := slices.DeleteFunc(w.Others(leader), func(id int32) bool { return id == controller })[0]
 	acked := numbered("before", 10)
 	w.Produce("t", acked...)
 	w.Node(follower).Signal(syscall.SIGSTOP)
@@ -70,7 +70,7 @@ func TestFollowerStopped(t *testing.T) {
 	w.Await("the topic to exist", func() bool {
 		return w.createWithin(leader, "soon", 10*time.Second) == protocol.ErrTopicAlreadyExists
 	})
-	w.AwaitISR("t", without(follower)...)
+	w.AwaitISR("t", w.Others(follower)...)
 	w.Node(follower).Signal(syscall.SIGCONT)
 	w.AwaitISR("t", 1, 2, 3)
 	w.AwaitISR("soon", 1, 2, 3)
@@ -146,7 +146,7 @@ func TestLeaderStopped(t *testing.T) {
 		began := time.Now()
 		w.Node(id).Stop()
 		t.Logf("stopped in %v", time.Since(began).Round(time.Millisecond))
-		w.AwaitISR("t", without(id)...)
+		w.AwaitISR("t", w.Others(id)...)
 		w.Node(id).Restart()
 		w.AwaitISR("t", 1, 2, 3)
 	}
