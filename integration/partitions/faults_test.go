@@ -26,7 +26,7 @@ import (
 func TestB039ElectionsWithoutWrites(t *testing.T) {
 	w := start(t)
 	before := w.elections()
-	pair := others(w.Controller())
+	pair := w.Others(w.Controller())
 	w.place("t", pair...)
 	w.Produce("t", "before")
 	lead := func(ids ...int32) {
@@ -54,7 +54,7 @@ func TestB041DeposedLeader(t *testing.T) {
 	w := start(t)
 	before := w.elections()
 	controller := w.Controller()
-	rest := others(controller)
+	rest := w.Others(controller)
 	old := rest[0]
 	w.place("t", old, rest[1], controller)
 	w.Produce("t", "before")
@@ -83,7 +83,7 @@ func TestB054DeposedController(t *testing.T) {
 	w := start(t)
 	old := w.Controller()
 	before := w.elections()
-	rest := others(old)
+	rest := w.Others(old)
 	w.place("t", rest[0], rest[1], old)
 	metadata := harness.Ask[*kmsg.MetadataResponse](w.World, harness.MetadataRequest("t"))
 	w.net.Isolate(old)
@@ -113,7 +113,7 @@ func TestB054DeposedController(t *testing.T) {
 func TestB113IsolatedCoordinator(t *testing.T) {
 	w := start(t)
 	before := w.elections()
-	alone := others(w.Controller())[0]
+	alone := w.Others(w.Controller())[0]
 	var at string // a group that is coordinated there
 	var groups []string
 	for i := 0; i < 20 || at == ""; i++ {
@@ -146,8 +146,8 @@ func TestB113IsolatedCoordinator(t *testing.T) {
 			t.Errorf("OffsetFetch is answered with %v", code)
 		}
 	}
-	w.AwaitISR(offsets, others(alone)...)
-	if next := w.commit(at, loaded, others(alone)[0]); next == alone {
+	w.AwaitISR(offsets, w.Others(alone)...)
+	if next := w.commit(at, loaded, w.Others(alone)[0]); next == alone {
 		t.Errorf("%s is committed to by %d, which is cut off", at, next)
 	}
 	w.net.Heal()

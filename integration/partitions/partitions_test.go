@@ -41,7 +41,7 @@ func TestMajorityLost(t *testing.T) {
 func TestMinorityIsolated(t *testing.T) {
 	w := start(t)
 	old := w.Controller()
-	rest := others(old)
+	rest := w.Others(old)
 	w.place("t", old, rest[0], rest[1])
 	w.Produce("t", "before")
 	before := w.elections()
@@ -76,27 +76,25 @@ func TestMinorityIsolated(t *testing.T) {
 
 // The active controller hears nobody, and is heard.
 func TestDeafController(t *testing.T) {
-	w := start(t)
-	deaf := w.Controller()
-	before := w.elections()
-	for _, other := range others(deaf) {
-		w.net.Drop(other, deaf)
-	}
-	w.AwaitISR(loaded, others(deaf)...)
-	w.goesOn()
-	pause(t.Context(), session)
-	w.whole(before, 1)
+	oneWay(t, func(net *harness.Network, controller, other int32) { net.Drop(other, controller) })
 }
 
 // The active controller is heard by nobody, and hears.
 func TestMuteController(t *testing.T) {
+	oneWay(t, func(net *harness.Network, controller, other int32) { net.Drop(controller, other) })
+}
+
+// oneWay has the active controller and each other node talk in one direction only:
+// another is elected, once.
+func oneWay(t *testing.T, drop func(net *harness.Network, controller, other int32)) {
+	t.Helper()
 	w := start(t)
-	mute := w.Controller()
+	controller := w.Controller()
 	before := w.elections()
-	for _, other := range others(mute) {
-		w.net.Drop(mute, other)
+	for _, other := range w.Others(controller) {
+		drop(w.net, controller, other)
 	}
-	w.AwaitISR(loaded, others(mute)...)
+	w.AwaitISR(loaded, w.Others(controller)...)
 	w.goesOn()
 	pause(t.Context(), session)
 	w.whole(before, 1)
@@ -107,10 +105,10 @@ func TestMuteController(t *testing.T) {
 func TestLinkOfController(t *testing.T) {
 	w := start(t)
 	controller := w.Controller()
-	missing := others(controller)[0]
+	missing := w.Others(controller)[0]
 	before := w.elections()
 	w.net.Cut(controller, missing)
-	w.AwaitISR(loaded, others(missing)...)
+	w.AwaitISR(loaded, w.Others(missing)...)
 	w.goesOn()
 	pause(t.Context(), session)
 	w.whole(before, 0)
@@ -121,7 +119,7 @@ func TestLinkOfController(t *testing.T) {
 func TestLinkOfFollowers(t *testing.T) {
 	w := start(t)
 	controller := w.Controller()
-	rest := others(controller)
+	rest := w.Others(controller)
 	w.place("t", rest[0], rest[1], controller)
 	before := w.elections()
 	w.net.Cut(rest[0], rest[1])
@@ -136,10 +134,10 @@ func TestLinkOfFollowers(t *testing.T) {
 func TestHeartbeatsLost(t *testing.T) {
 	w := start(t)
 	controller := w.Controller()
-	silent := others(controller)[0]
+	silent := w.Others(controller)[0]
 	before := w.elections()
 	w.net.DropTo(harness.ControllerPort, silent, controller)
-	w.AwaitISR(loaded, others(silent)...)
+	w.AwaitISR(loaded, w.Others(silent)...)
 	w.goesOn()
 	w.mostElections(before, 0)
 	w.net.Heal()
@@ -153,7 +151,7 @@ func TestHeartbeatsLost(t *testing.T) {
 func TestControllerStopped(t *testing.T) {
 	w := start(t)
 	old := w.Controller()
-	rest := others(old)
+	rest := w.Others(old)
 	w.place("t", old, rest[0], rest[1])
 	before := w.elections()
 	w.Node(old).Signal(syscall.SIGSTOP)
@@ -199,7 +197,7 @@ func TestControllerHostRejected(t *testing.T) {
 	controller := w.Controller()
 	before := w.elections()
 	w.net.Reject(0, controller)
-	w.AwaitISR(loaded, others(controller)...)
+	w.AwaitISR(loaded, w.Others(controller)...)
 	w.goesOn()
 	pause(t.Context(), 2*session)
 	w.whole(before, 1)

@@ -195,11 +195,6 @@ func (w *world) only(id int32, opts ...kgo.Opt) *kgo.Client {
 	}, opts...)...)
 }
 
-// others are the nodes without one.
-func others(id int32) []int32 {
-	return slices.DeleteFunc([]int32{1, 2, 3}, func(other int32) bool { return other == id })
-}
-
 // The topic that is written all the time.
 const (
 	loaded           = "loaded"
