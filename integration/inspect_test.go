@@ -47,10 +47,7 @@ func (c *inspected) ask(req kmsg.Request) kmsg.Response {
 // replicas in sync.
 func (c *inspected) await(topic string, inSync int, gone int32) (leader int32) {
 	c.t.Helper()
-	req := kmsg.NewPtrMetadataRequest()
-	t := kmsg.NewMetadataRequestTopic()
-	t.Topic = &topic
-	req.Topics = append(req.Topics, t)
+	req := harness.MetadataRequest(topic)
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		ready := true
 		for _, t := range c.ask(req).(*kmsg.MetadataResponse).Topics {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/klamm/klamm/integration/harness"
 	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/protocol/batch"
 )
@@ -136,11 +137,7 @@ func (k *topicKeeper) check(ctx context.Context) error {
 }
 
 func (k *topicKeeper) look(ctx context.Context) (found topicState, err error) {
-	topic := kmsg.NewMetadataRequestTopic()
-	topic.Topic = &k.name
-	req := kmsg.NewPtrMetadataRequest()
-	req.Topics = append(req.Topics, topic)
-	resp, err := ask[*kmsg.MetadataResponse](ctx, k.asker, req)
+	resp, err := ask[*kmsg.MetadataResponse](ctx, k.asker, harness.MetadataRequest(k.name))
 	if err != nil {
 		return found, err
 	}

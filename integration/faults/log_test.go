@@ -12,6 +12,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/klamm/klamm/integration/harness"
 	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/protocol/batch"
 )
@@ -76,11 +77,7 @@ func deleteTopic(c *conn, name string) {
 
 func metadata(c *conn, name string) kmsg.MetadataResponseTopic {
 	c.t.Helper()
-	req := kmsg.NewPtrMetadataRequest()
-	topic := kmsg.NewMetadataRequestTopic()
-	topic.Topic = &name
-	req.Topics = append(req.Topics, topic)
-	return ask[*kmsg.MetadataResponse](c, 12, req).Topics[0]
+	return ask[*kmsg.MetadataResponse](c, 12, harness.MetadataRequest(name)).Topics[0]
 }
 
 // wantAbsent checks that no topic has the name.

@@ -33,11 +33,7 @@ func changes(c *conn, topic string, count int) {
 
 func quorumEpoch(c *conn) int32 {
 	c.t.Helper()
-	req := kmsg.NewPtrDescribeQuorumRequest()
-	topic := kmsg.NewDescribeQuorumRequestTopic()
-	topic.Topic, topic.Partitions = "__cluster_metadata", []kmsg.DescribeQuorumRequestTopicPartition{{}}
-	req.Topics = append(req.Topics, topic)
-	resp := ask[*kmsg.DescribeQuorumResponse](c, 2, req)
+	resp := ask[*kmsg.DescribeQuorumResponse](c, 2, harness.QuorumRequest(protocol.MetadataTopic, 0))
 	wantCode(c.t, "DescribeQuorum", resp.ErrorCode, protocol.None)
 	return resp.Topics[0].Partitions[0].LeaderEpoch
 }
