@@ -28,13 +28,13 @@ func TestQuorum(t *testing.T) {
 	w.names[fmt.Sprintf("LeaderID=%d", leader)] = "LeaderID=<leader>"
 	w.names[fmt.Sprintf("be node %d.", leader)] = "be node <leader>."
 	w.part("the quorum", func() {
-		w.ask(w.broker(1), "described", quorum(protocol.MetadataTopic, 0))
-		w.ask(w.controller(leader), "described by the leader", quorum(protocol.MetadataTopic, 0))
-		w.ask(w.controller(leader), "another partition", quorum(protocol.MetadataTopic, 1))
-		w.ask(w.controller(leader), "another topic", quorum("t", 0))
+		w.ask(w.broker(1), "described", harness.QuorumRequest(protocol.MetadataTopic, 0))
+		w.ask(w.controller(leader), "described by the leader", harness.QuorumRequest(protocol.MetadataTopic, 0))
+		w.ask(w.controller(leader), "another partition", harness.QuorumRequest(protocol.MetadataTopic, 1))
+		w.ask(w.controller(leader), "another topic", harness.QuorumRequest("t", 0))
 	})
 	w.part("the quorum, described by another", func() {
-		w.ask(w.controller(other), "described", quorum(protocol.MetadataTopic, 0))
+		w.ask(w.controller(other), "described", harness.QuorumRequest(protocol.MetadataTopic, 0))
 	})
 	w.part("the cluster", func() {
 		for _, endpoints := range []int8{1, 2, 7} {
@@ -55,7 +55,7 @@ func TestQuorum(t *testing.T) {
 		w.ask(to, "configs", alter(change(ofTopic, "n", "retention.ms=1")))
 		w.ask(to, "configs", replace(ofTopic, "n", "retention.ms=1"))
 		w.ask(to, "features", features(up, "transaction.version=1"))
-		w.ask(to, "quotas", quotas(quota("user=ann", "producer_byte_rate=1")))
+		w.ask(to, "quotas", quotas(harness.Quota("user=ann", "producer_byte_rate=1")))
 		w.ask(to, "credentials", scram("ann 1 4096"))
 		w.ask(to, "access", permit(acl(kmsg.ACLResourceTypeTopic, "t", "User:ann", kmsg.ACLOperationRead)))
 		w.ask(to, "no access", forbid("User:ann"))
@@ -82,7 +82,7 @@ func TestQuorum(t *testing.T) {
 func (w *world) leader() int32 {
 	w.t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		resp, err := w.send(w.broker(1), newest, quorum(protocol.MetadataTopic, 0))
+		resp, err := w.send(w.broker(1), newest, harness.QuorumRequest(protocol.MetadataTopic, 0))
 		if err != nil {
 			continue
 		}
@@ -96,17 +96,6 @@ func (w *world) leader() int32 {
 	}
 	w.t.Fatal("no leader whose voters all follow")
 	return 0
-}
-
-func quorum(topic string, partition int32) *kmsg.DescribeQuorumRequest {
-	req := kmsg.NewPtrDescribeQuorumRequest()
-	t := kmsg.NewDescribeQuorumRequestTopic()
-	t.Topic = topic
-	p := kmsg.NewDescribeQuorumRequestTopicPartition()
-	p.Partition = partition
-	t.Partitions = append(t.Partitions, p)
-	req.Topics = append(req.Topics, t)
-	return req
 }
 
 // served writes down the APIs and features that a listener advertises.

@@ -259,31 +259,6 @@ func unregister(id int32) *kmsg.UnregisterBrokerRequest {
 	return req
 }
 
-func quota(entity string, ops ...string) kmsg.AlterClientQuotasRequestEntry {
-	e := kmsg.NewAlterClientQuotasRequestEntry()
-	for _, part := range strings.Fields(entity) {
-		of := kmsg.NewAlterClientQuotasRequestEntryEntity()
-		kind, name, named := strings.Cut(part, "=")
-		if of.Type = kind; named {
-			of.Name = &name
-		}
-		e.Entity = append(e.Entity, of)
-	}
-	for _, text := range ops {
-		op := kmsg.NewAlterClientQuotasRequestEntryOp()
-		key, value, set := strings.Cut(text, "=")
-		op.Key, op.Remove = key, !set
-		if set {
-			var err error
-			if op.Value, err = strconv.ParseFloat(value, 64); err != nil {
-				panic(err)
-			}
-		}
-		e.Ops = append(e.Ops, op)
-	}
-	return e
-}
-
 func quotas(entries ...kmsg.AlterClientQuotasRequestEntry) *kmsg.AlterClientQuotasRequest {
 	req := kmsg.NewPtrAlterClientQuotasRequest()
 	req.Entries = entries

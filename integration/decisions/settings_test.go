@@ -99,10 +99,10 @@ func (w *world) features() {
 
 func (w *world) security() {
 	w.part("quotas", func() {
-		w.ask(w.broker(2), "some", quotas(quota("user=ann", "producer_byte_rate=1024", "consumer_byte_rate=2048"), quota("user", "request_percentage=50"), quota("client-id=c user=bob", "producer_byte_rate=1")))
-		w.ask(w.controller(1), "changed", quotas(quota("user=ann", "producer_byte_rate", "consumer_byte_rate=2048"), quota("ip=127.0.0.1", "connection_creation_rate=10")))
-		w.ask(w.broker(2), "wrongly", quotas(quota("user=ann", "nonsense=1"), quota("", "producer_byte_rate=1"), quota("user=", "producer_byte_rate=1"), quota("ip=300.1.1.1", "connection_creation_rate=1"), quota("user=ann", "producer_byte_rate=-1")))
-		w.ask(w.controller(1), "none", quotas(quota("user=ann", "consumer_byte_rate"), quota("user", "request_percentage"), quota("client-id=c user=bob", "producer_byte_rate"), quota("ip=127.0.0.1", "connection_creation_rate")))
+		w.ask(w.broker(2), "some", quotas(harness.Quota("user=ann", "producer_byte_rate=1024", "consumer_byte_rate=2048"), harness.Quota("user", "request_percentage=50"), harness.Quota("client-id=c user=bob", "producer_byte_rate=1")))
+		w.ask(w.controller(1), "changed", quotas(harness.Quota("user=ann", "producer_byte_rate", "consumer_byte_rate=2048"), harness.Quota("ip=127.0.0.1", "connection_creation_rate=10")))
+		w.ask(w.broker(2), "wrongly", quotas(harness.Quota("user=ann", "nonsense=1"), harness.Quota("", "producer_byte_rate=1"), harness.Quota("user=", "producer_byte_rate=1"), harness.Quota("ip=300.1.1.1", "connection_creation_rate=1"), harness.Quota("user=ann", "producer_byte_rate=-1")))
+		w.ask(w.controller(1), "none", quotas(harness.Quota("user=ann", "consumer_byte_rate"), harness.Quota("user", "request_percentage"), harness.Quota("client-id=c user=bob", "producer_byte_rate"), harness.Quota("ip=127.0.0.1", "connection_creation_rate")))
 	})
 	w.part("credentials", func() {
 		w.ask(w.broker(2), "some", scram("ann 1 4096", "bob 2 8192"))

@@ -11,6 +11,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm/klamm/integration/harness"
 )
 
 // operation is one thing that is done to a node, and is over when it returns.
@@ -98,20 +100,20 @@ var operations = []operation{
 	}},
 	{"set quotas", func(n *node) {
 		quotas(n,
-			quota("user=ann", "producer_byte_rate=1000", "request_percentage=12.5"),
-			quota("user=ann client-id=one", "consumer_byte_rate=2000"),
-			quota("client-id=one", "consumer_byte_rate=3000"),
-			quota("user", "producer_byte_rate=4000"),
-			quota("client-id", "producer_byte_rate=5000"),
-			quota("user client-id", "controller_mutation_rate=5"),
-			quota("ip=127.0.0.1", "connection_creation_rate=100"),
-			quota("ip", "connection_creation_rate=200"))
+			harness.Quota("user=ann", "producer_byte_rate=1000", "request_percentage=12.5"),
+			harness.Quota("user=ann client-id=one", "consumer_byte_rate=2000"),
+			harness.Quota("client-id=one", "consumer_byte_rate=3000"),
+			harness.Quota("user", "producer_byte_rate=4000"),
+			harness.Quota("client-id", "producer_byte_rate=5000"),
+			harness.Quota("user client-id", "controller_mutation_rate=5"),
+			harness.Quota("ip=127.0.0.1", "connection_creation_rate=100"),
+			harness.Quota("ip", "connection_creation_rate=200"))
 	}},
 	{"change and remove quotas", func(n *node) {
 		quotas(n,
-			quota("user=ann", "producer_byte_rate=1500", "request_percentage"),
-			quota("client-id=one", "consumer_byte_rate"),
-			quota("ip", "connection_creation_rate=200"))
+			harness.Quota("user=ann", "producer_byte_rate=1500", "request_percentage"),
+			harness.Quota("client-id=one", "consumer_byte_rate"),
+			harness.Quota("ip", "connection_creation_rate=200"))
 	}},
 	{"set credentials", func(n *node) {
 		scram(n, []string{"ann/1", "bob/1"}, nil)
@@ -163,10 +165,8 @@ var operations = []operation{
 		ask[*kmsg.DeleteRecordsResponse](n, req)
 	}},
 	{"create a topic by asking for it", func(n *node) {
-		topic := kmsg.NewMetadataRequestTopic()
-		topic.Topic = kmsg.StringPtr("asked")
-		req := kmsg.NewPtrMetadataRequest()
-		req.AllowAutoTopicCreation, req.Topics = true, append(req.Topics, topic)
+		req := harness.MetadataRequest("asked")
+		req.AllowAutoTopicCreation = true
 		n.until("topic asked", req, func(resp kmsg.Response) bool {
 			return len(resp.(*kmsg.MetadataResponse).Topics[0].Partitions) > 0
 		})
@@ -180,12 +180,7 @@ var operations = []operation{
 		commit(n, "group", "plain", 0, 2)
 	}},
 	{"delete topics", func(n *node) {
-		req := kmsg.NewPtrMetadataRequest()
-		topic := kmsg.NewMetadataRequestTopic()
-		topic.Topic = kmsg.StringPtr("defaults")
-		req.Topics = append(req.Topics, topic)
-		id := ask[*kmsg.MetadataResponse](n, req).Topics[0].TopicID
-		deleteTopics(n, "", id)
+		deleteTopics(n, "", n.topicID("defaults"))
 		deleteTopics(n, "configured", [16]byte{})
 	}},
 	{"create a topic of a name that was deleted", func(n *node) {
@@ -290,30 +285,6 @@ func replace(n *node, resources ...kmsg.AlterConfigsRequestResource) {
 	req := kmsg.NewPtrAlterConfigsRequest()
 	req.Resources = resources
 	ask[*kmsg.AlterConfigsResponse](n, req)
-}
-
-// quota is what an entity ("user=ann client-id"; without "=" the default) may
-// do: "KEY=VALUE", or "KEY" to remove it.
-func quota(entity string, ops ...string) kmsg.AlterClientQuotasRequestEntry {
-	entry := kmsg.NewAlterClientQuotasRequestEntry()
-	for _, part := range strings.Fields(entity) {
-		e := kmsg.NewAlterClientQuotasRequestEntryEntity()
-		kind, name, named := strings.Cut(part, "=")
-		if e.Type = kind; named {
-			e.Name = &name
-		}
-		entry.Entity = append(entry.Entity, e)
-	}
-	for _, op := range ops {
-		o := kmsg.NewAlterClientQuotasRequestEntryOp()
-		key, value, set := strings.Cut(op, "=")
-		o.Key, o.Remove = key, !set
-		if set {
-			o.Value = float(value)
-		}
-		entry.Ops = append(entry.Ops, o)
-	}
-	return entry
 }
 
 func quotas(n *node, entries ...kmsg.AlterClientQuotasRequestEntry) {
@@ -424,11 +395,7 @@ func commit(n *node, group, topic string, partition int32, offset int64) {
 
 func (n *node) topicID(topic string) [16]byte {
 	n.t.Helper()
-	t := kmsg.NewMetadataRequestTopic()
-	t.Topic = &topic
-	req := kmsg.NewPtrMetadataRequest()
-	req.Topics = append(req.Topics, t)
-	return ask[*kmsg.MetadataResponse](n, req).Topics[0].TopicID
+	return ask[*kmsg.MetadataResponse](n, harness.MetadataRequest(topic)).Topics[0].TopicID
 }
 
 // until asks until the answer is the one that is waited for.

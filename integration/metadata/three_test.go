@@ -38,8 +38,8 @@ func furnishThree(nodes []*node) {
 		spread("moved", [][]int32{{1, 2}}), spread("deleted", [][]int32{{2}}), spread("single", [][]int32{{3}}, "segment.bytes", "1048576"))
 	alter(n, configs(topicConfig, "single", "set max.message.bytes 2000000"), configs(brokerConfig, "", "set log.cleaner.threads 2"))
 	alter(n, configs(brokerConfig, "2", "set background.threads 12"))
-	quotas(n, quota("user=ann", "producer_byte_rate=1000", "request_percentage=12.5"), quota("user=ann client-id=one", "consumer_byte_rate=2000"),
-		quota("client-id=one", "consumer_byte_rate=3000"), quota("user", "producer_byte_rate=4000"))
+	quotas(n, harness.Quota("user=ann", "producer_byte_rate=1000", "request_percentage=12.5"), harness.Quota("user=ann client-id=one", "consumer_byte_rate=2000"),
+		harness.Quota("client-id=one", "consumer_byte_rate=3000"), harness.Quota("user", "producer_byte_rate=4000"))
 	scram(n, []string{"ann/1", "bob/2"}, nil)
 	scram(n, []string{"ann/2", "cid/1"}, nil)
 	createACLs(n,
