@@ -31,6 +31,10 @@ var variable = []struct {
 	{regexp.MustCompile(`\bcorrelation id \d+`), "correlation id N"},
 	{regexp.MustCompile(`\b(adminclient|producer|consumer)-\d+`), "$1-N"},
 	{regexp.MustCompile(`\b(tries=|after )\d+( attempt)?`), "${1}N$2"},
+	// A call out of time: the admin client says so in one of two ways, as its
+	// last retry was under way or still to be sent.
+	{regexp.MustCompile(`Call\(callName=(\w+(?:\(api=\w+\))?),.* timed out at TIMESTAMP after N attempt\(s\)`), "$1 timed out"},
+	{regexp.MustCompile(`Timed out waiting for a node assignment\. Call: (\w+(?:\(api=\w+\))?)`), "$1 timed out"},
 	{regexp.MustCompile(`\bEpoch: \d+`), "Epoch: N"},
 	{regexp.MustCompile(`\bcrc: \d+`), "crc: CRC"},
 }
