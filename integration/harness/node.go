@@ -38,6 +38,7 @@ type Node struct {
 
 	t       *testing.T
 	dir     string   // holds server.properties, data and log
+	binary  string   // klamm, "" is Binary
 	options []string // of storage format
 	storage []string // the command line of the storage tool
 	command []string // that of the node
@@ -146,7 +147,7 @@ func (n *Node) configure(id int, settings []string) {
 	}
 	switch kind {
 	case "", Klamm:
-		binary := Binary(t)
+		binary := cmp.Or(n.binary, Binary(t))
 		n.storage = []string{binary, "storage"}
 		n.command = []string{binary, "server", n.Config()}
 	case Kafka:

@@ -109,6 +109,19 @@ func creation(topic string, partitions int32) *kmsg.CreateTopicsRequest {
 	return req
 }
 
+// CreateOn creates a topic with the replicas of each partition, whose first is to lead.
+func (w *World) CreateOn(topic string, assignment ...[]int32) {
+	w.T.Helper()
+	req := creation(topic, -1)
+	req.Topics[0].ReplicationFactor = -1
+	for i, replicas := range assignment {
+		a := kmsg.NewCreateTopicsRequestTopicReplicaAssignment()
+		a.Partition, a.Replicas = int32(i), replicas
+		req.Topics[0].ReplicaAssignment = append(req.Topics[0].ReplicaAssignment, a)
+	}
+	created(w, topic, Ask[*kmsg.CreateTopicsResponse](w, req))
+}
+
 func created(w *World, topic string, resp *kmsg.CreateTopicsResponse) {
 	w.T.Helper()
 	for _, r := range resp.Topics {

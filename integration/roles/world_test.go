@@ -34,19 +34,7 @@ func start(t *testing.T, controllers, brokers []harness.Kind, settings ...string
 // until they are all in sync.
 func (w *world) create(topic string, assignment ...[]int32) {
 	w.T.Helper()
-	req := kmsg.NewPtrCreateTopicsRequest()
-	req.TimeoutMillis = 30_000
-	t := kmsg.NewCreateTopicsRequestTopic()
-	t.Topic, t.NumPartitions, t.ReplicationFactor = topic, -1, -1
-	for i, replicas := range assignment {
-		a := kmsg.NewCreateTopicsRequestTopicReplicaAssignment()
-		a.Partition, a.Replicas = int32(i), replicas
-		t.ReplicaAssignment = append(t.ReplicaAssignment, a)
-	}
-	req.Topics = append(req.Topics, t)
-	if r := harness.Ask[*kmsg.CreateTopicsResponse](w.World, req).Topics[0]; r.ErrorCode != 0 && r.ErrorCode != int16(protocol.ErrTopicAlreadyExists) {
-		w.T.Fatalf("create %s: %v", topic, protocol.Error(r.ErrorCode))
-	}
+	w.CreateOn(topic, assignment...)
 	w.awaitISR(topic, assignment...)
 }
 
