@@ -350,6 +350,18 @@ func TestStoreDeletes(t *testing.T) {
 		if got := dirsOf(t, mem, "/a"); len(got) != 1 || !strings.HasSuffix(got[0], strayDirSuffix) {
 			t.Fatalf("in the next life: %q", got)
 		}
+		strays, err := Strays(mem, "/a")
+		check(t, err)
+		if len(strays) != 1 || strays[0].TopicPartition != tp("y", 0) || strays[0].TopicID != (protocol.UUID{3}) || strays[0].Bytes == 0 || strays[0].Written.IsZero() {
+			t.Fatalf("set aside: %+v", strays)
+		}
+		check(t, RemoveStray(mem, strays[0].Path))
+		if got := dirsOf(t, mem.Crash(nil), "/a"); len(got) != 0 {
+			t.Fatalf("removed, and after a power cut there are %q", got)
+		}
+		if RemoveStray(mem, "/a") == nil || RemoveStray(mem, "/a/y-0") == nil {
+			t.Error("what was not set aside was removed")
+		}
 		cancel()
 		check(t, <-ended)
 	})

@@ -9,7 +9,7 @@ import (
 )
 
 func newLogCommand() *cobra.Command {
-	return group("log", "Look at the logs of partitions", newLogDumpCommand())
+	return group("log", "Look at the logs of partitions", newLogDumpCommand(), newLogStraysCommand())
 }
 
 func newLogDumpCommand() *cobra.Command {

@@ -9,6 +9,7 @@
 //	klamm quorum status                     who leads, who votes, how far everybody is
 //	klamm quorum add|remove|replace NODE    who votes
 //	klamm log dump FILE|DIR                 what a partition's files hold
+//	klamm log strays DIR...                 what was set aside, and its removal
 //	klamm version
 //
 // Every subcommand is a file. They parse flags, build a config.Config and
