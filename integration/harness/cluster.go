@@ -114,7 +114,12 @@ func (c *Cluster) Bootstrap() []string {
 }
 
 // Node is the node with an id.
-func (c *Cluster) Node(id int32) *Node { return c.Nodes[id-1] }
+func (c *Cluster) Node(id int32) *Node {
+	if id > 100 {
+		return c.Controllers[id-101]
+	}
+	return c.Nodes[id-1]
+}
 
 // Others are the ids of the brokers but one.
 func (c *Cluster) Others(id int32) (ids []int32) {

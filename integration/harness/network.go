@@ -20,8 +20,8 @@ import (
 // happens between them.
 type Network struct {
 	t      *testing.T
-	number int32 // of this network in the process
-	hosts  []*host
+	number int32           // of this network in the process
+	hosts  map[int32]*host // by the ids of the nodes
 }
 
 // networks is how many there have been.
@@ -72,12 +72,26 @@ func WithNetwork(m *testing.M) {
 // be no network namespaces the test is skipped.
 func StartHosts(t *testing.T, count int, settings ...string) (*Cluster, *Network) {
 	t.Helper()
+	return Hosts{Brokers: count, Settings: settings}.Start(t)
+}
+
+// Hosts says which nodes are to be on hosts of their own.
+type Hosts struct {
+	Brokers     int
+	Controllers int    // apart from the brokers, which are controllers too if there are none
+	Binary      string // of all nodes, "" is the one that the tests are about
+	Settings    []string
+}
+
+// Start is StartHosts of these. Node i+1 is a broker, i+101 a controller apart.
+func (h Hosts) Start(t *testing.T) (*Cluster, *Network) {
+	t.Helper()
 	if noNetwork != "" {
 		t.Skip(noNetwork)
 	}
 	Need(t, "ip", "apt-get install iproute2")
 	Need(t, "nft", "apt-get install nftables")
-	n := &Network{t: t, number: networks.Add(1)}
+	n := &Network{t: t, number: networks.Add(1), hosts: make(map[int32]*host)}
 	bridge := n.device("bridge")
 	n.run("ip", "link", "add", bridge, "type", "bridge")
 	t.Cleanup(func() { n.run("ip", "link", "delete", bridge) })
@@ -86,20 +100,33 @@ func StartHosts(t *testing.T, count int, settings ...string) (*Cluster, *Network
 
 	c := &Cluster{}
 	var voters []string
-	for i := range count {
-		id := int32(i + 1)
+	node := func(id int32, broker, controller bool) *Node {
 		n.add(id)
-		node := &Node{
-			t: t, dir: t.TempDir(), Kind: Klamm,
-			Address: fmt.Sprintf("%s:%d", n.address(id), BrokerPort), Controller: fmt.Sprintf("%s:%d", n.address(id), ControllerPort),
+		node := &Node{t: t, dir: t.TempDir(), Kind: Klamm, binary: h.Binary}
+		if broker {
+			node.Address = fmt.Sprintf("%s:%d", n.address(id), BrokerPort)
 		}
-		c.Nodes = append(c.Nodes, node)
-		voters = append(voters, fmt.Sprintf("%d@%s", id, node.Controller))
+		if controller {
+			node.Controller = fmt.Sprintf("%s:%d", n.address(id), ControllerPort)
+			voters = append(voters, fmt.Sprintf("%d@%s", id, node.Controller))
+		}
+		return node
 	}
-	for i, node := range c.Nodes {
-		node.format(i+1, append([]string{"controller.quorum.voters=" + strings.Join(voters, ",")}, settings...))
-		node.command = append(n.hosts[i].enter(), node.command...)
+	for i := range h.Controllers {
+		c.Controllers = append(c.Controllers, node(int32(i+101), false, true))
 	}
+	for i := range h.Brokers {
+		c.Nodes = append(c.Nodes, node(int32(i+1), true, h.Controllers == 0))
+	}
+	settings := append([]string{"controller.quorum.voters=" + strings.Join(voters, ",")}, h.Settings...)
+	format := func(nodes []*Node, first int) {
+		for i, node := range nodes {
+			node.format(first+i, settings)
+			node.command = append(n.hosts[int32(first+i)].enter(), node.command...)
+		}
+	}
+	format(c.Controllers, 101)
+	format(c.Nodes, 1)
 	c.Restart()
 	return c, n
 }
@@ -122,7 +149,7 @@ func (n *Network) add(id int32) {
 		_ = keeper.Wait()
 	})
 	h := &host{keeper: keeper}
-	n.hosts = append(n.hosts, h)
+	n.hosts[id] = h
 	port := n.device(fmt.Sprint("port", id))
 	n.run("ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", strconv.Itoa(keeper.Process.Pid))
 	// With the namespace it goes only when the kernel gets round to it.
@@ -172,9 +199,9 @@ func (n *Network) Cut(a, b int32) {
 // Isolate cuts a node off from all others.
 func (n *Network) Isolate(id int32) {
 	n.t.Helper()
-	for other := range int32(len(n.hosts)) {
-		if other+1 != id {
-			n.Cut(id, other+1)
+	for other := range n.hosts {
+		if other != id {
+			n.Cut(id, other)
 		}
 	}
 }
@@ -187,9 +214,9 @@ func (n *Network) Reject(port int, to int32) {
 	if port != 0 {
 		which = fmt.Sprintf("tcp dport %d", port)
 	}
-	for other := range int32(len(n.hosts)) {
-		if other+1 != to {
-			n.rule(to, fmt.Sprintf("ip saddr %s %s reject with tcp reset", n.address(other+1), which))
+	for other := range n.hosts {
+		if other != to {
+			n.rule(to, fmt.Sprintf("ip saddr %s %s reject with tcp reset", n.address(other), which))
 		}
 	}
 }
@@ -207,7 +234,7 @@ func (n *Network) Heal() {
 
 func (n *Network) rule(at int32, rule string) {
 	n.t.Helper()
-	h := n.hosts[at-1]
+	h := n.hosts[at]
 	h.rules = append(h.rules, rule)
 	n.load(h)
 }
