@@ -15,5 +15,9 @@
 // again on it. Kill leaves what a killed process leaves: everything written.
 // SetHook makes single calls fail.
 //
+// Volatile is the real thing with that forgetfulness: what was not synced is in the
+// memory of the process, so kill -9 is a power cut. With the build tag powercut it is
+// what OS returns: such a klamm shows what a machine without power would have lost.
+//
 // Start reading at vfs.go.
 package vfs

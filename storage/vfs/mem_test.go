@@ -125,10 +125,10 @@ func TestPowerCutTearsTheWriteAndRefusesTheRest(t *testing.T) {
 }
 
 func TestLocks(t *testing.T) {
-	for name, fsys := range map[string]FS{"mem": NewMem(), "os": OS()} {
+	for name, fsys := range map[string]FS{"mem": NewMem(), "os": OS(), "volatile": NewVolatile()} {
 		t.Run(name, func(t *testing.T) {
 			path := "/.lock"
-			if name == "os" {
+			if name != "mem" {
 				path = t.TempDir() + path
 			}
 			lock, err := fsys.Lock(path)
@@ -144,12 +144,12 @@ func TestLocks(t *testing.T) {
 	}
 }
 
-// Both file systems answer alike where storage relies on it.
+// All file systems answer alike where storage relies on it.
 func TestSameBehaviour(t *testing.T) {
-	for name, fsys := range map[string]FS{"mem": NewMem(), "os": OS()} {
+	for name, fsys := range map[string]FS{"mem": NewMem(), "os": OS(), "volatile": NewVolatile()} {
 		t.Run(name, func(t *testing.T) {
 			root := ""
-			if name == "os" {
+			if name != "mem" {
 				root = t.TempDir()
 			}
 			if _, err := fsys.Open(root + "/none"); !errors.Is(err, fs.ErrNotExist) {

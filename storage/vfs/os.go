@@ -13,9 +13,6 @@ import (
 // ErrLocked is what Lock returns where somebody else holds the lock.
 var ErrLocked = errors.New("locked by another process")
 
-// OS returns the real file system.
-func OS() FS { return osFS{} }
-
 type osFS struct{}
 
 const (

@@ -1,0 +1,6 @@
+//go:build !powercut
+
+package vfs
+
+// OS returns the real file system.
+func OS() FS { return osFS{} }
