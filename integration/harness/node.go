@@ -141,7 +141,14 @@ func (n *Node) configure(id int, settings []string) {
 	if err := os.WriteFile(n.Config(), []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	kind := n.Kind
+	n.Become(n.Kind)
+}
+
+// Become has the next process on the directory of a stopped node be of a kind.
+func (n *Node) Become(kind Kind) {
+	t := n.t
+	t.Helper()
+	n.Kind = kind
 	if kind == "" {
 		kind = Kind(os.Getenv("KLAMM_NODE"))
 	}
