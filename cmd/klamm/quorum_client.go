@@ -23,8 +23,13 @@ type clusterFlags struct {
 }
 
 func (f *clusterFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringSliceVar(&f.servers, "bootstrap-server", nil, "HOST:PORT of brokers, with commas between")
+	f.registerBrokers(cmd)
 	cmd.Flags().StringSliceVar(&f.controllers, "bootstrap-controller", nil, "HOST:PORT of controllers, with commas between")
+}
+
+// registerBrokers is register for what only brokers can answer.
+func (f *clusterFlags) registerBrokers(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&f.servers, "bootstrap-server", nil, "HOST:PORT of brokers, with commas between")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 30*time.Second, "how long to try")
 }
 
