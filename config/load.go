@@ -218,6 +218,7 @@ func (r *reader) config() *Config {
 		ControlledShutdown:  r.flag("controlled.shutdown.enable"),
 		FetchSessions:       int(r.long("max.incremental.fetch.session.cache.slots")),
 		FetchMaxBytes:       r.int32("fetch.max.bytes"),
+		RackAware:           r.rackAware(),
 		RequestTimeout:      r.positiveMs("request.timeout.ms"),
 	}
 	c.Replicas = Replicas{
@@ -308,6 +309,24 @@ func (r *reader) authorizer() {
 	if class := r.text("authorizer.class.name"); class != "" && class != standardAuthorizer {
 		r.fail("authorizer.class.name", "no classes can be loaded here; valid is %s, or nothing", standardAuthorizer)
 	}
+}
+
+// What replica.selector.class may name, with its package.
+const (
+	rackAwareSelector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+	leaderSelector    = "org.apache.kafka.common.replica.LeaderSelector"
+)
+
+// rackAware reads replica.selector.class. Kafka does not start without the class.
+func (r *reader) rackAware() bool {
+	switch r.text("replica.selector.class") {
+	case rackAwareSelector:
+		return true
+	case "", leaderSelector:
+	default:
+		r.fail("replica.selector.class", "no classes can be loaded here; valid is %s, %s, or nothing", rackAwareSelector, leaderSelector)
+	}
+	return false
 }
 
 func (r *reader) dirs() Dirs {

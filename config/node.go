@@ -149,6 +149,11 @@ type Broker struct {
 	// FetchMaxBytes (fetch.max.bytes): the most that one fetch is answered,
 	// whatever it asks for. Default 55 MiB.
 	FetchMaxBytes int32
+	// RackAware (replica.selector.class names Kafka's RackAwareReplicaSelector):
+	// a consumer that says where it stands (client.rack) is sent to an in-sync
+	// replica there. Cheaper to read, and a moment later than at the leader.
+	// Default false, Kafka's LeaderSelector.
+	RackAware bool
 	// RequestTimeout (request.timeout.ms) bounds a request to a peer. Default 30 s.
 	RequestTimeout time.Duration
 }

@@ -25,6 +25,9 @@ type FetchConfig struct {
 	// SessionIdle is how long a session is kept from being evicted after its last
 	// use (Kafka's MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS, 2 minutes).
 	SessionIdle time.Duration
+	// RackAware sends consumers that name their rack to a follower in it
+	// (replica.selector.class, KIP-392; default false).
+	RackAware bool
 }
 
 func (c *FetchConfig) setDefaults() {
@@ -83,6 +86,10 @@ type fetchRun struct {
 	// replicaEpoch is the broker epoch of that replica, −1 where it does not tell.
 	replicaEpoch protocol.BrokerEpoch
 	follower     bool
+	// rack is where a consumer stands, "" where it does not tell; followerToo says
+	// that it may be answered by a follower.
+	rack        string
+	followerToo bool
 
 	readCommitted bool
 
@@ -102,6 +109,10 @@ type fetchItem struct {
 	partition *replica.Partition
 	fetched   replica.Fetched
 	size      int // of the records read
+	// sent says that nothing was read here, since elsewhere, a follower, is the one
+	// to read from.
+	sent      bool
+	elsewhere protocol.NodeID
 	err       error
 	// unknown says that err came before the partition was asked; Kafka writes
 	// the list of aborted transactions as empty then, else as null.
@@ -163,6 +174,12 @@ func (h *Fetch) newRun(body *kmsg.FetchRequest, req *server.Request) *fetchRun {
 		run.replica, run.replicaEpoch = protocol.NodeID(body.ReplicaState.ID), protocol.BrokerEpoch(body.ReplicaState.Epoch)
 	}
 	run.follower = run.replica >= 0
+	if body.Version >= 11 {
+		run.rack = body.Rack
+	}
+	// Consumers of before v11 know nothing of followers, and take what they get for
+	// the leader's.
+	run.followerToo = !run.follower && (body.Version >= 11 || run.replica != protocol.NoNode)
 	run.minBytes = min(int(body.MinBytes), run.maxBytes)
 	return run
 }
@@ -262,7 +279,7 @@ func resolveFetchTopic(img *metadata.Image, it *fetchItem, byID bool) (*metadata
 
 // read reads all partitions and reports whether the answer should leave at once:
 // it has enough bytes, nothing was asked for, or there is news that does not wait
-// (an error, a diverging log, a high watermark that a replica does not know).
+// (an error, a nearer replica, a diverging log, a high watermark that a replica does not know).
 func (run *fetchRun) read() bool {
 	left, ready, news := run.maxBytes, 0, len(run.items) == 0
 	for i := range run.items {
@@ -275,7 +292,7 @@ func (run *fetchRun) read() bool {
 		run.readItem(it, left, ready == 0)
 		ready += it.size
 		left = max(0, left-it.size)
-		if it.err != nil || it.fetched.Diverges || run.follower && it.fetched.HighWatermark > it.want.highWatermark {
+		if it.err != nil || it.sent || it.fetched.Diverges || run.follower && it.fetched.HighWatermark > it.want.highWatermark {
 			news = true
 		}
 	}
@@ -283,6 +300,9 @@ func (run *fetchRun) read() bool {
 }
 
 func (run *fetchRun) readItem(it *fetchItem, left int, minOneBatch bool) {
+	if it.elsewhere, it.sent = run.elsewhere(it); it.sent {
+		left, minOneBatch = 0, false
+	}
 	it.fetched, it.err = it.partition.Fetch(run.request(it, left, minOneBatch))
 	if protocol.IsBug(it.err) {
 		run.h.log.Error().Err(it.err).Str("topic", it.name).Int32("partition", it.key.partition).
@@ -310,6 +330,7 @@ func (run *fetchRun) request(it *fetchItem, left int, minOneBatch bool) replica.
 		CurrentLeaderEpoch: it.want.currentLeaderEpoch,
 		LastFetchedEpoch:   it.want.lastFetchedEpoch,
 		LogStartOffset:     it.want.logStartOffset,
+		FollowerToo:        run.followerToo,
 	}
 }
 

@@ -67,6 +67,7 @@ func (run *fetchRun) encodeItem(w *fetchWriter, it *fetchItem, leaders *leaderEn
 		logStartOffset:     -1,
 		abortedNull:        !run.readCommitted && !it.unknown,
 		currentLeader:      protocol.NoNode,
+		elsewhere:          protocol.NoNode,
 		currentLeaderEpoch: -1,
 	}
 	if it.err != nil {
@@ -78,6 +79,9 @@ func (run *fetchRun) encodeItem(w *fetchWriter, it *fetchItem, leaders *leaderEn
 	} else {
 		f := &it.fetched
 		a.highWatermark, a.lastStableOffset, a.logStartOffset = f.HighWatermark, f.LastStableOffset, f.LogStartOffset
+		if it.sent {
+			a.elsewhere = it.elsewhere
+		}
 		a.diverges, a.divergingEpoch, a.divergingEnd = f.Diverges, f.DivergingEpoch, f.DivergingEnd
 		if f.Records != nil {
 			a.records = f.Records

@@ -147,7 +147,8 @@ type fetchPartitionAnswer struct {
 	highWatermark, lastStableOffset, logStartOffset int64
 	aborted                                         []abortedTransaction
 	abortedNull                                     bool
-	records                                         server.Region // nil for none
+	records                                         server.Region   // nil for none
+	elsewhere                                       protocol.NodeID // the preferred read replica (KIP-392), NoNode for this one
 	diverges                                        bool
 	divergingEpoch                                  protocol.LeaderEpoch
 	divergingEnd                                    int64
@@ -177,7 +178,7 @@ func (w *fetchWriter) partition(a *fetchPartitionAnswer) {
 		w.noTags()
 	}
 	if w.version >= 11 {
-		w.int32(int32(protocol.NoNode)) // preferred read replica: always the leader
+		w.int32(int32(a.elsewhere))
 	}
 	w.records(a.records)
 	if w.flexible {

@@ -54,7 +54,7 @@ func drawFetchTopics(t *rapid.T) []fetchTopicAnswer {
 		a := fetchPartitionAnswer{
 			partition: rapid.Int32().Draw(t, "partition"), code: protocol.Error(rapid.Int16().Draw(t, "code")),
 			highWatermark: draw("hw"), lastStableOffset: draw("lso"), logStartOffset: draw("start"),
-			abortedNull: rapid.Bool().Draw(t, "null"), currentLeader: -1, currentLeaderEpoch: -1,
+			abortedNull: rapid.Bool().Draw(t, "null"), elsewhere: protocol.NodeID(rapid.Int32Min(-1).Draw(t, "elsewhere")), currentLeader: -1, currentLeaderEpoch: -1,
 		}
 		if !a.abortedNull {
 			for range rapid.IntRange(0, 3).Draw(t, "aborted") {
@@ -100,6 +100,7 @@ func kmsgFetchResponse(version int16, code protocol.Error, session int32, topics
 					p.AbortedTransactions = append(p.AbortedTransactions, out)
 				}
 			}
+			p.PreferredReadReplica = int32(a.elsewhere)
 			p.RecordBatches = []byte{}
 			if r, ok := a.records.(*memRegion); ok {
 				p.RecordBatches = r.data

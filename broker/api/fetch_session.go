@@ -124,7 +124,7 @@ func (s *fetchSession) moveLastLocked(p *sessionPartition) {
 // toldLocked notes what the client is told and reports whether it has to be: an
 // incremental answer leaves out what has not changed.
 func (p *sessionPartition) toldLocked(r *fetchItem) bool {
-	told := r.size > 0 || r.fetched.Diverges ||
+	told := r.size > 0 || r.err == nil && r.sent || r.fetched.Diverges ||
 		p.highWatermark != r.highWatermark() || p.logStartOffset != r.logStartOffset()
 	p.highWatermark, p.logStartOffset = r.highWatermark(), r.logStartOffset()
 	if r.err != nil {

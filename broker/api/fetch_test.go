@@ -229,6 +229,7 @@ func TestFetchWaits(t *testing.T) {
 				}
 				req := fetchRequest(12, "t", tc.offset)
 				req.MaxWaitMillis, req.MinBytes = tc.maxWait, tc.minBytes
+				req.Topics[0].Partitions[0].CurrentLeaderEpoch = 0
 				if tc.nothing {
 					req.Topics = nil
 				}
@@ -240,7 +241,7 @@ func TestFetchWaits(t *testing.T) {
 				switch {
 				case tc.nothing:
 				case tc.lostAt > 0:
-					if code := resp.Topics[0].Partitions[0].ErrorCode; protocol.Error(code) != protocol.ErrNotLeaderForPartition {
+					if code := resp.Topics[0].Partitions[0].ErrorCode; protocol.Error(code) != protocol.ErrFencedLeaderEpoch {
 						t.Errorf("error %d", code)
 					}
 				case tc.appendAt > 0:
@@ -270,15 +271,18 @@ func TestFetchCancelled(t *testing.T) {
 	})
 }
 
-// TestFetchFromNewLeader: the answer says where the leader is, from v16 on.
+// TestFetchFromNewLeader: who takes this broker for the leader is told where it is,
+// from v16 on (KIP-951).
 func TestFetchFromNewLeader(t *testing.T) {
 	w := newDataWorld(t)
 	id := w.topic("t", 1, 1, 1, 2)
 	w.lead(id, 2)
 	for _, version := range []int16{15, 16} {
-		resp := w.ask(fetchRequest(version, "t", 0)).(*kmsg.FetchResponse)
+		req := fetchRequest(version, "t", 0)
+		req.Topics[0].Partitions[0].CurrentLeaderEpoch = 0
+		resp := w.ask(req).(*kmsg.FetchResponse)
 		p := &resp.Topics[0].Partitions[0]
-		if protocol.Error(p.ErrorCode) != protocol.ErrNotLeaderForPartition {
+		if protocol.Error(p.ErrorCode) != protocol.ErrFencedLeaderEpoch {
 			t.Fatalf("version %d: %+v", version, p)
 		}
 		told := p.CurrentLeader.LeaderID == 2 && p.CurrentLeader.LeaderEpoch == 1 && len(resp.Brokers) == 1 && resp.Brokers[0].Host == "two"

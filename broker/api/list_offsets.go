@@ -111,7 +111,7 @@ func (h *ListOffsets) list(img *metadata.Image, body *kmsg.ListOffsetsRequest, t
 		Timestamp:          in.Timestamp,
 		ReadCommitted:      body.IsolationLevel == 1,
 		Client:             body.ReplicaID == consumerReplica,
-		FollowerTakes:      body.ReplicaID == debuggingReplica,
+		FollowerToo:        body.ReplicaID == debuggingReplica,
 		CurrentLeaderEpoch: protocol.LeaderEpoch(in.CurrentLeaderEpoch),
 	})
 	if err != nil {

@@ -34,8 +34,10 @@
 //
 // Differences from Kafka: there is no purgatory with threads, timers and watch
 // keys; an append is reported as committed only under the leadership that made
-// it (Kafka looks at offsets alone); partitions are found by topic id, so the
-// replica of a topic that was created anew is never taken for the old one's.
+// it (Kafka looks at offsets alone); a follower says that what it does not have is
+// not available (Kafka: out of range, and a consumer may begin elsewhere);
+// partitions are found by topic id, so the replica of a topic that was created anew
+// is never taken for the old one's.
 //
 // Start reading at Manager.Apply, then Partition.become and AppendAsLeader.
 package replica

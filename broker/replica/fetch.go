@@ -28,9 +28,11 @@ type FetchRequest struct {
 	// none (KIP-595).
 	CurrentLeaderEpoch protocol.LeaderEpoch
 	LastFetchedEpoch   protocol.LeaderEpoch
+	// FollowerToo lets a follower answer as well (KIP-392).
+	FollowerToo bool
 }
 
-// Fetched is what the leader answers.
+// Fetched is what the leader answers, or a follower.
 type Fetched struct {
 	Records          *storage.Slice // nil where there are none; the caller releases it
 	HighWatermark    int64
@@ -49,7 +51,8 @@ type Fetched struct {
 // watermark, or the last stable offset.
 func (p *Partition) Fetch(req FetchRequest) (Fetched, error) {
 	p.mu.Lock()
-	log, err := p.log, p.checkRoleLocked(req.CurrentLeaderEpoch)
+	log, err := p.log, p.checkReaderLocked(req.CurrentLeaderEpoch, req.FollowerToo)
+	follows := p.role == roleFollower
 	if err == nil && req.Replica >= 0 {
 		err = p.checkFollowerLocked(req)
 	}
@@ -80,6 +83,11 @@ func (p *Partition) Fetch(req FetchRequest) (Fetched, error) {
 		}
 	}
 	if req.Offset > leo {
+		if follows {
+			// Kafka says that it is out of range, and consumers that take that for
+			// the truth begin elsewhere. That this replica lags it can not know.
+			return Fetched{}, fmt.Errorf("offset %d of %s is beyond this follower's end %d: %w", req.Offset, p.tp, leo, protocol.ErrOffsetNotAvailable)
+		}
 		return Fetched{}, p.outOfRange(req.Offset, out.LogStartOffset, leo)
 	}
 	limit := out.HighWatermark
@@ -179,7 +187,7 @@ func (p *Partition) checkFollowerLocked(req FetchRequest) error {
 // ParkForFetch parks a waiter until there is more than a fetch has just seen: a
 // higher high watermark for consumers, a higher log end for other replicas.
 func (p *Partition) ParkForFetch(w *Waiter, req FetchRequest, seen Fetched) {
-	cond := Condition{HighWatermark: seen.HighWatermark + 1, LEO: Never, LeaderEpoch: seen.LeaderEpoch}
+	cond := Condition{HighWatermark: seen.HighWatermark + 1, LEO: Never, LeaderEpoch: seen.LeaderEpoch, FollowerToo: req.FollowerToo}
 	if req.Replica >= 0 {
 		cond.LEO = req.Offset + 1
 	}

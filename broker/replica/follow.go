@@ -66,7 +66,12 @@ func (p *Partition) AppendAsFollower(at Position, batches []byte, highWatermark,
 	}
 	// Of what the leader has committed, this replica knows what it has.
 	leo := p.log.LEO()
-	p.highWatermark = max(p.highWatermark, min(highWatermark, leo))
+	if committed := min(highWatermark, leo); committed > p.highWatermark {
+		p.highWatermark = committed
+		if !p.waiters.empty() {
+			p.waiters.wake(committed, leo) // consumers that read from here
+		}
+	}
 	// The leader's start says what was deleted; what is not committed here, as
 	// far as is known, stays until it is.
 	if start := min(leaderLogStart, p.highWatermark); start > p.log.LogStartOffset() {

@@ -30,7 +30,7 @@ type ListOffsetRequest struct {
 	Timestamp          int64 // ms, or one of the constants above
 	ReadCommitted      bool
 	Client             bool // a consumer; replicas see up to the log end
-	FollowerTakes      bool // a debugging tool, which may ask any replica
+	FollowerToo        bool // a debugging tool, which may ask any replica
 	CurrentLeaderEpoch protocol.LeaderEpoch
 }
 
@@ -49,9 +49,9 @@ func (p *Partition) ListOffset(req ListOffsetRequest) (FoundOffset, error) {
 	p.mu.Lock()
 	log, highWatermark, epochStart := p.log, p.highWatermark, p.epochStart
 	leaderEpoch := p.leaderEpoch
-	err := p.checkRoleLocked(req.CurrentLeaderEpoch)
-	if req.FollowerTakes && p.role == roleFollower && protocol.CodeOf(err) == protocol.ErrNotLeaderForPartition {
-		err, epochStart = nil, 0
+	err := p.checkReaderLocked(req.CurrentLeaderEpoch, req.FollowerToo)
+	if p.role == roleFollower {
+		epochStart = 0
 	}
 	p.mu.Unlock()
 	if err != nil {

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -132,6 +133,16 @@ func (p *Partition) checkRoleLocked(believed protocol.LeaderEpoch) error {
 	return nil
 }
 
+// checkReaderLocked is checkRoleLocked for somebody who may read from a follower, if
+// the caller says so.
+func (p *Partition) checkReaderLocked(believed protocol.LeaderEpoch, followerToo bool) error {
+	err := p.checkRoleLocked(believed)
+	if followerToo && p.role == roleFollower && errors.Is(err, protocol.ErrNotLeaderForPartition) {
+		return nil
+	}
+	return err
+}
+
 // known is what the next image is compared with.
 func (p *Partition) known() known {
 	p.mu.Lock()
@@ -180,6 +191,7 @@ func (p *Partition) become(after *metadata.Partition, act action, log Log, check
 		if !wasLeader {
 			p.leadingSince = p.leaderEpoch
 		}
+		p.beginLeadingLocked()
 		p.beginFollowersLocked(time.Now())
 		p.role = roleLeader
 		// Whoever waited for a follower's role, or under the old epoch, looks again.
@@ -283,7 +295,7 @@ func (p *Partition) stop() {
 func (p *Partition) park(at *place) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.role != roleLeader || p.leaderEpoch != at.cond.LeaderEpoch ||
+	if !(p.role == roleLeader || p.role == roleFollower && at.cond.FollowerToo) || p.leaderEpoch != at.cond.LeaderEpoch ||
 		p.highWatermark >= at.cond.HighWatermark || p.log.LEO() >= at.cond.LEO ||
 		at.cond.LowWatermark > 0 && p.lowWatermarkLocked() >= at.cond.LowWatermark {
 		at.waiter.signal()

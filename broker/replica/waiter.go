@@ -24,6 +24,8 @@ type Condition struct {
 	// LeaderEpoch is the epoch under which the caller looked; any other one
 	// fulfils the condition.
 	LeaderEpoch protocol.LeaderEpoch
+	// FollowerToo says that it can be waited for at a follower.
+	FollowerToo bool
 }
 
 // Waiter is one parked request: a Fetch that waits for bytes, or a Produce that

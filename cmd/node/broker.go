@@ -202,7 +202,9 @@ func (h *brokerHalf) Apply(delta *cluster.Delta, img *cluster.Image) {
 // serve opens the client listeners.
 func (h *brokerHalf) serve(ctx context.Context, clients *stage, meta *metadata) error {
 	cfg := h.n.cfg
-	fetch := brokerapi.FetchConfig{MaxBytes: cfg.Broker.FetchMaxBytes, SessionSlots: cfg.Broker.FetchSessions}
+	fetch := brokerapi.FetchConfig{
+		MaxBytes: cfg.Broker.FetchMaxBytes, SessionSlots: cfg.Broker.FetchSessions, RackAware: cfg.Broker.RackAware,
+	}
 	apiConfig := broker.APIConfig{
 		KRaftVersion: meta.kraftVersion,
 		Static:       h.configs.static,
