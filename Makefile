@@ -8,8 +8,9 @@ LISTEN ?= localhost:9092
 DATA ?=
 FUZZTIME ?= 20s
 SEEDS ?= 10000
+SCENARIO ?= stated
 
-.PHONY: all build run test sim integration bench lint fuzz clean help
+.PHONY: all build run test sim integration nemesis bench lint fuzz clean help
 
 all: build
 
@@ -34,6 +35,9 @@ sim: ## 10,000 seeds of the simulated cluster, and the faults that they must cat
 
 integration: build ## real processes, real clients, kill -9
 	KLAMM=$(CURDIR)/$(BIN) $(GO) test -tags integration -count 1 -timeout 20m -p 1 ./integration/...
+
+nemesis: build ## clusters broken under load, eight ways; SCENARIO=all or numbers for others
+	KLAMM=$(CURDIR)/$(BIN) $(GO) test -tags integration -count 1 -v -timeout 2h ./integration/nemesis -scenario $(SCENARIO)
 
 bench: ## benchmarks of the hot paths
 	$(GO) test -run '^$$' -bench . -benchmem ./...

@@ -1,0 +1,277 @@
+//go:build integration
+
+package nemesis
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm/klamm/integration/harness"
+	"github.com/klamm/klamm/integration/nemesis/history"
+	"github.com/klamm/klamm/protocol"
+)
+
+// end heals the cluster and looks whether all is as promised.
+func (w *world) end() {
+	w.T.Helper()
+	w.heal()
+	w.awaitWhole()
+	w.load.producers.end()
+	w.load.admin.end()
+	ends := w.ends()
+	w.comeToTheEnd(ends)
+	w.readAll(ends)
+	w.load.consumers.end()
+	w.report = history.Check(w.history.Events())
+	w.T.Log(w.report)
+	for what, count := range w.load.refused {
+		w.T.Logf("given up, as it may be: %d of %s", count, what)
+	}
+	if w.loses {
+		w.mustLose()
+		return
+	}
+	for i, f := range w.report.Findings {
+		if i == 20 {
+			w.T.Errorf("and %d more", len(w.report.Findings)-i)
+			break
+		}
+		w.T.Error(f)
+	}
+	for what, count := range w.load.gaveUp {
+		w.T.Errorf("given up by an idempotent producer: %d of %s", count, what)
+	}
+	w.topics()
+	w.sameMetadata()
+	w.elections()
+	if w.then != nil {
+		w.then(w)
+	}
+	w.sameLogs()
+}
+
+// mustLose is the end of a control: the checker has found lost records.
+func (w *world) mustLose() {
+	w.T.Helper()
+	if w.report.Count(history.Lost)+w.report.Count(history.Unseen) == 0 {
+		w.T.Error("records must have been lost, and the checker did not find it")
+	}
+	for _, f := range w.report.Findings {
+		if f.Anomaly == history.Lost {
+			w.T.Logf("for example %v", f)
+			break
+		}
+	}
+}
+
+// ends are the ends of the topic's partitions, as consumers see them.
+func (w *world) ends() (ends [partitions]int64) {
+	w.T.Helper()
+	asked := kmsg.NewListOffsetsRequestTopic()
+	asked.Topic = topic
+	for p := range int32(partitions) {
+		partition := kmsg.NewListOffsetsRequestTopicPartition()
+		partition.Partition, partition.Timestamp = p, -1
+		asked.Partitions = append(asked.Partitions, partition)
+	}
+	req := kmsg.NewPtrListOffsetsRequest()
+	req.ReplicaID = -1
+	req.Topics = append(req.Topics, asked)
+	w.Await("the ends of all partitions", func() bool {
+		for _, p := range harness.Ask[*kmsg.ListOffsetsResponse](w.World, req).Topics[0].Partitions {
+			if p.ErrorCode != 0 {
+				return false
+			}
+			ends[p.Partition] = p.Offset
+		}
+		return true
+	})
+	return ends
+}
+
+// comeToTheEnd waits until all consumers have. Those that do not are found in the
+// history, with what they have not seen.
+func (w *world) comeToTheEnd(ends [partitions]int64) {
+	w.T.Helper()
+	began := time.Now()
+	for last := began.Add(w.Patience); ; w.rest(w.Pause) {
+		behind := w.load.behind(ends)
+		if behind == "" {
+			w.T.Logf("all consumers are at the end after %v", time.Since(began).Round(time.Millisecond))
+			return
+		}
+		if time.Now().After(last) {
+			w.T.Errorf("not at the end after %v: %s", w.Patience, behind)
+			return
+		}
+	}
+}
+
+// readAll is the last reading.
+func (w *world) readAll(ends [partitions]int64) {
+	w.T.Helper()
+	all := make(map[int32]kgo.Offset)
+	left := int64(0)
+	for p, end := range ends {
+		all[int32(p)] = kgo.NewOffset().At(0)
+		left += end
+	}
+	client := w.NewClient(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: all}))
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), w.Patience)
+	defer cancel()
+	for at := [partitions]int64{}; at != ends; {
+		fetches := client.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			w.T.Fatalf("the last reading, at %v of %v: %v", at, ends, err)
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			if r.Offset < ends[r.Partition] {
+				w.history.Add(history.Event{Kind: history.Final, Partition: r.Partition, Offset: r.Offset, Value: string(r.Value)})
+				at[r.Partition] = r.Offset + 1
+			}
+		})
+	}
+}
+
+// topics looks whether all brokers know the topics that were created, and not those
+// that were deleted.
+func (w *world) topics() {
+	w.T.Helper()
+	for _, id := range w.brokers() {
+		req := kmsg.NewPtrMetadataRequest()
+		req.Topics = nil // all of them
+		var wrong []string
+		w.Await(fmt.Sprintf("broker %d to know all topics", id), func() bool {
+			resp, err := w.Client.Broker(int(id)).Request(w.Within(), req)
+			if err != nil {
+				return false
+			}
+			known := make(map[string]bool)
+			for _, t := range resp.(*kmsg.MetadataResponse).Topics {
+				known[*t.Topic] = protocol.Error(t.ErrorCode) == protocol.None
+			}
+			wrong = wrong[:0]
+			for name, made := range w.load.admin.made {
+				if known[name] != made {
+					wrong = append(wrong, name)
+				}
+			}
+			return len(wrong) == 0
+		})
+	}
+	w.T.Logf("%d topics were created or deleted", len(w.load.admin.made))
+}
+
+// sameMetadata waits until the nodes' metadata is the same, which it soon must be
+// when nothing changes it any more.
+func (w *world) sameMetadata() {
+	w.T.Helper()
+	w.Await("equal digests", func() bool {
+		digests := make(map[string]bool)
+		for _, n := range w.All() {
+			digests[harness.MustRun(w.T, "metadata", "digest", n.Data())] = true
+		}
+		return len(digests) == 1
+	})
+}
+
+// change is a record about a partition, as `klamm metadata history` prints it.
+type change struct {
+	Offset  int64
+	Cause   string
+	Changes []struct {
+		Path string
+		To   json.RawMessage
+	}
+}
+
+// elections looks whether each leader was in sync, or eligible, when it was elected,
+// and epochs only went up.
+func (w *world) elections() {
+	w.T.Helper()
+	total := 0
+	for p := range partitions {
+		name := fmt.Sprintf("%s/%d", topic, p)
+		text := harness.MustRun(w.T, "metadata", "history", "--json", w.All()[0].Data(), "partition", name)
+		state := struct {
+			leader, leaderEpoch, partitionEpoch int32
+			isr, eligible, last                 []int32
+		}{leader: -1, leaderEpoch: -1, partitionEpoch: -1}
+		for line := range strings.Lines(text) {
+			var c change
+			if err := json.Unmarshal([]byte(line), &c); err != nil {
+				w.T.Fatalf("%s: %v", line, err)
+			}
+			before := state
+			for _, field := range c.Changes {
+				to := map[string]any{
+					"leader": &state.leader, "leaderEpoch": &state.leaderEpoch, "partitionEpoch": &state.partitionEpoch,
+					"isr": &state.isr, "eligibleLeaderReplicas": &state.eligible, "lastKnownElr": &state.last,
+				}[field.Path]
+				if to == nil {
+					continue
+				}
+				// A list is read into a new one.
+				if list, ok := to.(*[]int32); ok {
+					*list = nil
+				}
+				if err := json.Unmarshal(field.To, to); err != nil {
+					w.T.Fatalf("%s: %v", line, err)
+				}
+			}
+			if before.leaderEpoch < 0 {
+				continue // its creation
+			}
+			if state.partitionEpoch != before.partitionEpoch+1 || state.leaderEpoch < before.leaderEpoch {
+				w.T.Errorf("%s: epochs do not go up: %s", name, line)
+			}
+			if state.leader == before.leader {
+				continue
+			}
+			total++
+			if state.leaderEpoch != before.leaderEpoch+1 {
+				w.T.Errorf("%s: another leader, not the next epoch: %s", name, line)
+			}
+			may := slices.Concat(before.isr, before.eligible)
+			if len(may) == 0 && strings.Contains(c.Cause, "last known leader elected") {
+				may = before.last // who led alone has all that was acknowledged, unless its disk lost it
+			}
+			if strings.Contains(c.Cause, "reassignment completed") {
+				may = append(may, state.isr...)
+			}
+			if state.leader >= 0 && !slices.Contains(may, state.leader) && !w.unclean {
+				w.T.Errorf("%s: a leader that was neither of %v: %s", name, may, line)
+			}
+		}
+	}
+	w.T.Logf("%d elections", total)
+}
+
+// sameLogs ends all nodes and compares the bytes of the replicas.
+func (w *world) sameLogs() {
+	w.T.Helper()
+	for _, n := range w.All() {
+		n.Kill()
+	}
+	first := w.Logs(int(w.replicas[0]-1), topic)
+	if len(first) != partitions {
+		w.T.Errorf("broker %d has %d partitions of %s", w.replicas[0], len(first), topic)
+	}
+	for _, id := range w.replicas[1:] {
+		other := w.Logs(int(id-1), topic)
+		for dir, data := range first {
+			if !bytes.Equal(data, other[dir]) {
+				w.T.Errorf("%s: broker %d has %d bytes, broker %d %d others", dir, id, len(other[dir]), w.replicas[0], len(data))
+			}
+		}
+	}
+}

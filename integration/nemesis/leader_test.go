@@ -1,0 +1,37 @@
+//go:build integration
+
+package nemesis
+
+import "time"
+
+var _ = register(scenario{
+	number: 1, name: "leader-killed", stated: true, short: 10 * time.Second,
+	does: "the leader of a partition is killed, again and again",
+	run: func(w *world) {
+		for w.next(3 * time.Second) {
+			victim := w.leader(w.anyPartition())
+			w.kill(victim)
+			w.awaitNewLeader(victim)
+			w.goesOn()
+			w.rest(2 * time.Second)
+			w.start(victim)
+			w.awaitWhole()
+		}
+	},
+})
+
+var _ = register(scenario{
+	number: 7, name: "leader-frozen", stated: true, least: 40 * time.Second,
+	does: "the leader of a partition stands still for thirty seconds, and goes on as if it led",
+	run: func(w *world) {
+		for w.next(2 * time.Second) {
+			victim := w.leader(w.anyPartition())
+			w.freeze(victim)
+			w.awaitNewLeader(victim)
+			w.goesOn()
+			w.rest(30*time.Second - session)
+			w.thaw(victim)
+			w.awaitWhole()
+		}
+	},
+})
