@@ -13,7 +13,7 @@ import (
 // newPuller pulls from the other brokers what is followed here.
 func (h *brokerHalf) newPuller() *fetcher.Pool {
 	cfg := h.n.cfg
-	dial := client.Config{ClientID: fmt.Sprintf("broker-%d-fetcher", cfg.Node.ID)}
+	dial := client.Config{ClientID: fmt.Sprintf("broker-%d-fetcher", cfg.Node.ID), Reuse: true}
 	return fetcher.New(fetcher.Config{
 		Node:  cfg.Node.ID,
 		Epoch: h.broker.Epoch,

@@ -2,7 +2,6 @@ package client
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -25,6 +24,10 @@ type Config struct {
 	// MaxFrame is the largest response that is read. Default 128 MiB: a
 	// snapshot chunk or a fetch exceeds its limit by one batch at most.
 	MaxFrame int32
+	// Reuse reads every response into the same memory: the bytes in one are good
+	// until the next request. It is for connections with one request at a time
+	// and large responses.
+	Reuse bool
 	// Dial opens the connection; a TLS dialer goes here. Default: TCP.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
@@ -41,6 +44,8 @@ type Conn struct {
 	turn chan struct{}
 	// done is closed when the reader has ended.
 	done chan struct{}
+	// reused is the memory of responses, of the reader.
+	reused reused
 
 	// mu guards what follows.
 	mu     sync.Mutex
@@ -253,23 +258,79 @@ func (c *Conn) read() {
 	}
 }
 
-// readFrame reads a frame without its size. Memory grows with what arrives.
+// readFrame reads a frame without its size.
 func (c *Conn) readFrame(r *bufio.Reader) ([]byte, error) {
 	head, err := r.Peek(4)
 	if err != nil {
 		return nil, err
 	}
 	size := int32(binary.BigEndian.Uint32(head))
-	_, _ = r.Discard(4)
 	if size < 4 || size > c.cfg.MaxFrame {
 		return nil, fmt.Errorf("response of %d bytes: %w", size, protocol.ErrHeader)
 	}
-	var buf bytes.Buffer
-	buf.Grow(min(int(size), 1<<20))
-	if _, err := io.CopyN(&buf, r, int64(size)); err != nil {
+	if head, err = r.Peek(8); err != nil {
 		return nil, err
 	}
-	return buf.Bytes(), nil
+	if id := int32(binary.BigEndian.Uint32(head[4:])); !c.waits(id) {
+		// Before its bytes take the place of those of another one.
+		return nil, fmt.Errorf("response to request %d, which was not sent", id)
+	}
+	_, _ = r.Discard(4)
+	if !c.cfg.Reuse {
+		return readInSteps(r, nil, int(size))
+	}
+	frame, err := readInSteps(r, c.reused.take(int(size)), int(size))
+	c.reused.buf = frame
+	return frame, err
+}
+
+// firstStep is how much memory a claimed length alone gets.
+const firstStep = 1 << 20
+
+// readInSteps reads n bytes into buf, where there is room, or into another one that
+// grows with what arrives.
+func readInSteps(r io.Reader, buf []byte, n int) ([]byte, error) {
+	buf = buf[:0]
+	for len(buf) < n {
+		have := len(buf)
+		if cap(buf) == have {
+			grown := make([]byte, have, min(n, max(firstStep, 2*have)))
+			copy(grown, buf)
+			buf = grown
+		}
+		buf = buf[:min(n, cap(buf))]
+		if _, err := io.ReadFull(r, buf[have:]); err != nil {
+			return buf[:0], err
+		}
+	}
+	return buf, nil
+}
+
+// reused is memory that is used again. What one large response took is let go when
+// it has not been needed for a while.
+type reused struct {
+	buf  []byte
+	idle int // responses since one needed half of it
+}
+
+const mostIdle = 100
+
+// take returns what there is for a response of n bytes.
+func (r *reused) take(n int) []byte {
+	if r.idle++; n >= cap(r.buf)/2 {
+		r.idle = 0
+	}
+	if r.idle > mostIdle {
+		*r = reused{}
+	}
+	return r.buf
+}
+
+// waits tells whether a request has not been answered yet.
+func (c *Conn) waits(id int32) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.calls[id] != nil
 }
 
 // deliver decodes a response into its call. An error fails the connection.

@@ -17,7 +17,7 @@ import (
 )
 
 // serve runs a server of the APIs, and ApiVersions, until the test ends.
-func serve(t *testing.T, apis ...server.API) string {
+func serve(t testing.TB, apis ...server.API) string {
 	t.Helper()
 	apis = append(apis, server.API{Key: 18, Min: 0, Max: 5, Handle: func(_ context.Context, req *server.Request) server.Answer {
 		resp := kmsg.NewPtrApiVersionsResponse()
