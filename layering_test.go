@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"metadata"},
 	{"metadata/snapshot"},
 	{"metadata/replay", "metadata/follower", "metadata/inspect"},
-	{"auth", "telemetry"},
+	{"auth", "quota", "telemetry"},
 	{"api"},
 	{"broker", "controller"},
 	{"cmd"},

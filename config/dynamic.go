@@ -65,8 +65,8 @@ var listenerClusterKeys = words("max.connections max.connection.creation.rate nu
 
 // throttleKeys have no static form and so no row in the table of broker keys.
 var throttleKeys = []Key{
-	{Name: "follower.replication.throttled.rate", Type: Long, Default: "9223372036854775807", Valid: atLeast(0)},
-	{Name: "leader.replication.throttled.rate", Type: Long, Default: "9223372036854775807", Valid: atLeast(0)},
+	{Name: followerRateKey, Type: Long, Default: "9223372036854775807", Valid: atLeast(0)},
+	{Name: leaderRateKey, Type: Long, Default: "9223372036854775807", Valid: atLeast(0)},
 	{Name: "replica.alter.log.dirs.io.max.bytes.per.second", Type: Long, Default: "9223372036854775807", Valid: atLeast(0)},
 }
 

@@ -14,6 +14,10 @@ type Dynamic struct {
 	// RecoveryThreads (num.recovery.threads.per.data.dir): logs of one directory
 	// that are opened at a time, so only a start looks at it. Default 2.
 	RecoveryThreads int
+	// LeaderRate and FollowerRate (leader.replication.throttled.rate and the
+	// follower's) bound what moving replicas may send and fetch, in bytes a second.
+	// They exist at run time only. The default bounds nothing.
+	LeaderRate, FollowerRate int64
 }
 
 // Connections bound the connections that a node accepts. The defaults bound
@@ -40,8 +44,13 @@ type ConnectionLimits struct {
 // dynamicNames are the keys that ResolveDynamic reads, those of listeners apart.
 var dynamicNames = []string{
 	"max.connections", "max.connection.creation.rate", "max.connections.per.ip", perIPOverridesKey,
-	"num.recovery.threads.per.data.dir",
+	"num.recovery.threads.per.data.dir", leaderRateKey, followerRateKey,
 }
+
+const (
+	leaderRateKey   = "leader.replication.throttled.rate"
+	followerRateKey = "follower.replication.throttled.rate"
+)
 
 // listenerNames are those of them that a listener can have for itself.
 var listenerNames = []string{"max.connections", "max.connection.creation.rate"}
@@ -60,6 +69,8 @@ func ResolveDynamic(l Layers, listeners []string) Dynamic {
 			Listeners:        make(map[string]ConnectionLimits),
 		},
 		RecoveryThreads: int(l.brokerInt("num.recovery.threads.per.data.dir")),
+		LeaderRate:      l.throttleRate(leaderRateKey),
+		FollowerRate:    l.throttleRate(followerRateKey),
 	}
 	// What cannot be read was refused when it was set.
 	overrides, _ := parsePerIP(l.brokerText(perIPOverridesKey))
@@ -72,6 +83,21 @@ func ResolveDynamic(l Layers, listeners []string) Dynamic {
 		}
 	}
 	return d
+}
+
+// throttleRate is the value of a key that the file can not have.
+func (l Layers) throttleRate(name string) int64 {
+	key, _ := DynamicKey(name)
+	l.Static = nil
+	text, ok := l.BrokerValue(name)
+	if !ok {
+		text = key.Default
+	}
+	value, err := key.Parse(text)
+	if err != nil {
+		value, _ = key.Parse(key.Default)
+	}
+	return value.Int
 }
 
 // listenerPrefix is what stands before the keys of one listener.

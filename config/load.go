@@ -229,6 +229,8 @@ func (r *reader) config() *Config {
 		FetchBytes:    r.int32("replica.fetch.max.bytes"),
 		ResponseBytes: r.int32("replica.fetch.response.max.bytes"),
 		FetchBackoff:  r.ms("replica.fetch.backoff.ms"),
+		QuotaWindows:  int(r.long("replication.quota.window.num")),
+		QuotaWindow:   time.Duration(r.long("replication.quota.window.size.seconds")) * time.Second,
 	}
 	c.Groups = r.groups()
 	c.Network = r.network()

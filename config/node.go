@@ -178,6 +178,11 @@ type Replicas struct {
 	// FetchBackoff (replica.fetch.backoff.ms) is the rest after a failure.
 	// Default 1 s.
 	FetchBackoff time.Duration
+	// QuotaWindows and QuotaWindow (replication.quota.window.num,
+	// replication.quota.window.size.seconds): over how long together a throttled rate
+	// is an average; what one of them allows may go at once. Defaults 11 and 1 s.
+	QuotaWindows int
+	QuotaWindow  time.Duration
 }
 
 // Groups are what the coordinators of groups go by.

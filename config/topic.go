@@ -126,11 +126,11 @@ var topicKeys = []Key{
 		Doc: "How far in milliseconds a record's timestamp may lie in the future. Not checked with LogAppendTime.",
 	},
 	{
-		Name: "leader.replication.throttled.replicas", Type: List, Valid: throttledReplicas{}, NoEffect: true,
+		Name: "leader.replication.throttled.replicas", Type: List, Valid: throttledReplicas{},
 		Doc: "Replicas whose replication is throttled on the leader's side, as PARTITION:BROKER,...; * means all of the topic.",
 	},
 	{
-		Name: "follower.replication.throttled.replicas", Type: List, Valid: throttledReplicas{}, NoEffect: true,
+		Name: "follower.replication.throttled.replicas", Type: List, Valid: throttledReplicas{},
 		Doc: "Replicas whose replication is throttled on the follower's side, as PARTITION:BROKER,...; * means all of the topic.",
 	},
 	{

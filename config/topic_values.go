@@ -52,6 +52,10 @@ type Topic struct {
 	MinInsyncReplicas           int32
 	UncleanLeaderElectionEnable bool
 
+	// leader.replication.throttled.replicas, follower.replication.throttled.replicas:
+	// PARTITION:BROKER items, or "*", whose replication is held to a rate.
+	LeaderThrottled, FollowerThrottled []string
+
 	// producer.id.expiration.ms, which only brokers have: the state of a producer
 	// that is silent for so long is forgotten.
 	ProducerIDExpirationMs int64
@@ -103,6 +107,8 @@ func ResolveTopic(layers Layers) Topic {
 		TimestampAfterMaxMs:         get("message.timestamp.after.max.ms").Int,
 		MinInsyncReplicas:           int32(get("min.insync.replicas").Int),
 		UncleanLeaderElectionEnable: get("unclean.leader.election.enable").Bool,
+		LeaderThrottled:             get("leader.replication.throttled.replicas").List,
+		FollowerThrottled:           get("follower.replication.throttled.replicas").List,
 		ProducerIDExpirationMs:      layers.brokerInt("producer.id.expiration.ms"),
 	}
 	if size := get("internal.segment.bytes").Int; size > 0 {

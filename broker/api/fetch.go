@@ -12,6 +12,7 @@ import (
 	"github.com/klamm/klamm/metadata"
 	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/protocol/server"
+	"github.com/klamm/klamm/quota"
 )
 
 // FetchConfig are the limits of Fetch. Zero values mean Kafka's defaults.
@@ -28,6 +29,9 @@ type FetchConfig struct {
 	// RackAware sends consumers that name their rack to a follower in it
 	// (replica.selector.class, KIP-392; default false).
 	RackAware bool
+	// Throttle holds what replicas fetch that have to catch up, where topics say so
+	// (leader.replication.throttled.rate). Default: none.
+	Throttle *quota.Rate
 }
 
 func (c *FetchConfig) setDefaults() {
@@ -331,6 +335,7 @@ func (run *fetchRun) request(it *fetchItem, left int, minOneBatch bool) replica.
 		LastFetchedEpoch:   it.want.lastFetchedEpoch,
 		LogStartOffset:     it.want.logStartOffset,
 		FollowerToo:        run.followerToo,
+		Throttle:           run.h.cfg.Throttle,
 	}
 }
 
@@ -381,11 +386,15 @@ func (run *fetchRun) parked(ctx context.Context, w *replica.Waiter) (woken, anot
 		return w.Wait(ctx, run.deadline), false
 	}
 	until, leave := run.h.partitions.ParkForArrival(w, run.replica, run.deadline)
+	free, held := run.heldUntil()
 	least := run.received.Add(time.Duration(len(run.items)) * arrivalCost)
 	if until.Before(least) && !least.After(run.deadline) {
 		until = least
 	}
-	woken = w.Wait(ctx, until)
+	if held = held && free.Before(until); held {
+		until = free
+	}
+	woken = w.Wait(ctx, until) || held && ctx.Err() == nil
 	another = leave()
 	if another && time.Now().Before(least) {
 		another = false // not yet
@@ -396,6 +405,25 @@ func (run *fetchRun) parked(ctx context.Context, w *replica.Waiter) (woken, anot
 	return woken, another
 }
 
+// heldUntil is when records may go that a throttle keeps back, if it keeps any.
+func (run *fetchRun) heldUntil() (free time.Time, held bool) {
+	for i := range run.items {
+		if run.items[i].fetched.Held {
+			return time.Now().Add(run.h.cfg.Throttle.Wait()), true
+		}
+	}
+	return time.Time{}, false
+}
+
+// charge counts what the answer brings of throttled replicas.
+func (run *fetchRun) charge() {
+	for i := range run.items {
+		if it := &run.items[i]; it.fetched.Throttled {
+			run.h.cfg.Throttle.Add(it.size)
+		}
+	}
+}
+
 // answer completes the session and writes the answer.
 func (run *fetchRun) answer() server.Answer {
 	session, err := run.h.sessions.finish(run, run.received)
@@ -403,6 +431,7 @@ func (run *fetchRun) answer() server.Answer {
 		run.releaseAll()
 		return server.Answer{Response: fetchError(run.version, err, session)}
 	}
+	run.charge()
 	return server.Answer{Parts: run.encode(session)}
 }
 

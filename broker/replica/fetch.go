@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/klamm/klamm/protocol"
+	"github.com/klamm/klamm/quota"
 	"github.com/klamm/klamm/storage"
 )
 
@@ -30,6 +31,9 @@ type FetchRequest struct {
 	LastFetchedEpoch   protocol.LeaderEpoch
 	// FollowerToo lets a follower answer as well (KIP-392).
 	FollowerToo bool
+	// Throttle is the rate that replicas are held to that are not in sync, where the
+	// topic says so; nil is none.
+	Throttle *quota.Rate
 }
 
 // Fetched is what the leader answers, or a follower.
@@ -43,6 +47,9 @@ type Fetched struct {
 	Diverges       bool
 	DivergingEpoch protocol.LeaderEpoch
 	DivergingEnd   int64
+	// Throttled says that the records count for the throttle, Held that it keeps
+	// them back.
+	Throttled, Held bool
 	// LeaderEpoch is the epoch under which this was read.
 	LeaderEpoch protocol.LeaderEpoch
 }
@@ -56,6 +63,7 @@ func (p *Partition) Fetch(req FetchRequest) (Fetched, error) {
 	if err == nil && req.Replica >= 0 {
 		err = p.checkFollowerLocked(req)
 	}
+	throttled := p.throttledLocked(req)
 	out := Fetched{HighWatermark: p.highWatermark, LeaderEpoch: p.leaderEpoch}
 	p.mu.Unlock()
 	if err != nil {
@@ -94,6 +102,10 @@ func (p *Partition) Fetch(req FetchRequest) (Fetched, error) {
 	switch {
 	case req.Replica >= 0:
 		limit = leo
+		out.Throttled = throttled
+		if out.Held = throttled && req.Offset < leo && req.Throttle.Wait() > 0; out.Held {
+			limit = req.Offset
+		}
 	case req.ReadCommitted:
 		limit = out.LastStableOffset
 	}
@@ -185,10 +197,11 @@ func (p *Partition) checkFollowerLocked(req FetchRequest) error {
 }
 
 // ParkForFetch parks a waiter until there is more than a fetch has just seen: a
-// higher high watermark for consumers, a higher log end for other replicas.
+// higher high watermark for consumers, a higher log end for other replicas. Records
+// that a throttle keeps back are there already: whoever parks comes back for them.
 func (p *Partition) ParkForFetch(w *Waiter, req FetchRequest, seen Fetched) {
 	cond := Condition{HighWatermark: seen.HighWatermark + 1, LEO: Never, LeaderEpoch: seen.LeaderEpoch, FollowerToo: req.FollowerToo}
-	if req.Replica >= 0 {
+	if req.Replica >= 0 && !seen.Held {
 		cond.LEO = req.Offset + 1
 	}
 	w.Park(p, cond)

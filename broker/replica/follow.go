@@ -16,6 +16,8 @@ type Position struct {
 	LastEpoch      protocol.LeaderEpoch
 	LogStartOffset int64
 	HighWatermark  int64
+	// Throttled says that what is fetched counts for the follower's throttle.
+	Throttled bool
 }
 
 // Position returns where this replica stands; ok is false where it does not
@@ -30,6 +32,7 @@ func (p *Partition) Position() (at Position, ok bool) {
 		Leader: p.leader, LeaderEpoch: p.leaderEpoch,
 		Offset: p.log.LEO(), LastEpoch: -1,
 		LogStartOffset: p.log.LogStartOffset(), HighWatermark: p.highWatermark,
+		Throttled: p.throttlesItselfLocked(),
 	}
 	if epoch, ok := p.log.LatestEpoch(); ok {
 		at.LastEpoch = epoch

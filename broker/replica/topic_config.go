@@ -2,6 +2,7 @@ package replica
 
 import (
 	"github.com/klamm/klamm/protocol/batch"
+	"github.com/klamm/klamm/quota"
 	"github.com/klamm/klamm/storage"
 )
 
@@ -36,6 +37,10 @@ type TopicConfig struct {
 	Recompress bool
 	Codec      batch.Codec
 	Level      int
+	// LeaderThrottled and FollowerThrottled are the partitions that replication
+	// throttles hold on this broker (leader.replication.throttled.replicas and the
+	// follower's).
+	LeaderThrottled, FollowerThrottled quota.Replicas
 }
 
 // FetchNeedsZstd tells whether the topic's records may only go to clients that

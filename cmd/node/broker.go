@@ -34,13 +34,14 @@ type brokerHalf struct {
 	requests   *controllerclient.Client
 	autoCreate *brokerapi.AutoCreate
 	groups     *coordinator.Coordinator
+	throttles  throttles
 	broker     *broker.Broker
 }
 
 // runBroker lives the broker's life, and its listeners' from the moment that it
 // serves until it has been let go.
 func (n *node) runBroker(ctx context.Context, below *stage, meta *metadata, c controllers) error {
-	h := &brokerHalf{n: n, meta: meta, configs: configs{
+	h := &brokerHalf{n: n, meta: meta, throttles: newThrottles(n.cfg.Replicas), configs: configs{
 		node: n.cfg.Node.ID, static: config.FromMap(n.cfg.Static), listeners: n.cfg.Listeners.Names(),
 	}}
 	h.heartbeats, h.requests = n.controllerClient(c), n.controllerClient(c)
@@ -173,7 +174,9 @@ func (h *brokerHalf) load(ctx context.Context, img *cluster.Image) error {
 	cfg := storage.DefaultStoreConfig()
 	s := h.n.cfg.Storage
 	cfg.LogConfig = func(topic string) storage.LogConfig { return h.configs.topic(img, topic).Log }
-	cfg.RecoveryThreads = h.configs.dynamic(img).RecoveryThreads
+	dynamic := h.configs.dynamic(img)
+	h.throttles.set(dynamic)
+	cfg.RecoveryThreads = dynamic.RecoveryThreads
 	cfg.RecoveryPointInterval = s.CheckpointInterval
 	cfg.LogStartInterval = s.StartOffsetInterval
 	cfg.HighWatermarkInterval = s.HighWatermarkInterval
@@ -204,6 +207,7 @@ func (h *brokerHalf) serve(ctx context.Context, clients *stage, meta *metadata) 
 	cfg := h.n.cfg
 	fetch := brokerapi.FetchConfig{
 		MaxBytes: cfg.Broker.FetchMaxBytes, SessionSlots: cfg.Broker.FetchSessions, RackAware: cfg.Broker.RackAware,
+		Throttle: h.throttles.leader,
 	}
 	apiConfig := broker.APIConfig{
 		KRaftVersion: meta.kraftVersion,

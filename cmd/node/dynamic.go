@@ -42,7 +42,9 @@ func (h *brokerHalf) applyConfigs(delta *cluster.Delta, img *cluster.Image) {
 	if !h.configs.concern(delta) {
 		return
 	}
-	limits := h.n.connectionLimits(context.Background(), h.configs.dynamic(img).Connections)
+	dynamic := h.configs.dynamic(img)
+	h.throttles.set(dynamic)
+	limits := h.n.connectionLimits(context.Background(), dynamic.Connections)
 	for _, connections := range h.n.connections {
 		connections.SetLimits(limits)
 	}

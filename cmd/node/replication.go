@@ -6,8 +6,10 @@ import (
 
 	"github.com/klamm/klamm/broker/replica"
 	"github.com/klamm/klamm/broker/replica/fetcher"
+	"github.com/klamm/klamm/config"
 	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/protocol/client"
+	"github.com/klamm/klamm/quota"
 )
 
 // newPuller pulls from the other brokers what is followed here.
@@ -32,7 +34,24 @@ func (h *brokerHalf) newPuller() *fetcher.Pool {
 		PartitionBytes: cfg.Replicas.FetchBytes,
 		Backoff:        cfg.Replicas.FetchBackoff,
 		Timeout:        cfg.Broker.RequestTimeout,
+		Throttle:       h.throttles.follower,
 	}, h.n.log)
+}
+
+// throttles are the rates that replication is held to (KIP-73): what is sent from
+// here, and what is fetched.
+type throttles struct{ leader, follower *quota.Rate }
+
+func newThrottles(cfg config.Replicas) throttles {
+	return throttles{
+		leader:   quota.NewRate(cfg.QuotaWindows, cfg.QuotaWindow),
+		follower: quota.NewRate(cfg.QuotaWindows, cfg.QuotaWindow),
+	}
+}
+
+func (t throttles) set(d config.Dynamic) {
+	t.leader.Set(d.LeaderRate)
+	t.follower.Set(d.FollowerRate)
 }
 
 // peer is where a broker listens for brokers. It is looked for in the newest

@@ -5,6 +5,7 @@ import (
 	"github.com/klamm/klamm/config"
 	cluster "github.com/klamm/klamm/metadata"
 	"github.com/klamm/klamm/protocol/batch"
+	"github.com/klamm/klamm/quota"
 	"github.com/klamm/klamm/storage"
 )
 
@@ -39,6 +40,8 @@ func (c configs) topic(img *cluster.Image, topic string) replica.TopicConfig {
 		Deletes:              v.Delete,
 		Recompress:           recompress,
 		Codec:                codec,
+		LeaderThrottled:      quota.ReplicasOf(v.LeaderThrottled, c.node),
+		FollowerThrottled:    quota.ReplicasOf(v.FollowerThrottled, c.node),
 	}
 	if v.Delete {
 		cfg.Log.RetentionMs, cfg.Log.RetentionBytes = v.RetentionMs, v.RetentionBytes

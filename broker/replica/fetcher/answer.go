@@ -31,6 +31,9 @@ func (f *fetcher) take(resp *kmsg.FetchResponse, all asked) error {
 
 // takePartition returns an error of the connection only.
 func (f *fetcher) takePartition(w want, p *kmsg.FetchResponseTopicPartition) error {
+	if w.at.Throttled {
+		f.pool.cfg.Throttle.Add(len(p.RecordBatches))
+	}
 	switch code := protocol.Error(p.ErrorCode); {
 	case code == protocol.ErrOffsetOutOfRange:
 		return f.outOfRange(w)

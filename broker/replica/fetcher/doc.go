@@ -16,6 +16,9 @@
 // answer that comes after the replica has moved on, to another leader epoch or
 // another role, is refused there.
 //
+// A partition that a replication throttle holds is not asked for until it may go on;
+// the others are meanwhile.
+//
 // Goroutines: one per fetcher, started by Update, ended when its last partition
 // has left, or by Close, which waits for all. Pool.mu guards who is where,
 // fetcher.mu its partitions; the first is taken before the second, and neither is

@@ -41,6 +41,8 @@ type fetcher struct {
 	conn    Conn
 	session session
 	failing bool // the last round failed, and was logged
+	// held is how long the throttle keeps partitions back, 0 where it does not.
+	held time.Duration
 }
 
 // entry is one partition that is pulled.
@@ -126,7 +128,7 @@ func (f *fetcher) run() {
 }
 
 // wants is what is to be fetched now, and, where that is nothing, when the next
-// rest ends.
+// rest ends, or what a throttle holds may go.
 func (f *fetcher) wants(now time.Time) ([]want, time.Duration) {
 	f.mu.Lock()
 	entries := make([]*entry, 0, len(f.entries))
@@ -141,11 +143,23 @@ func (f *fetcher) wants(now time.Time) ([]want, time.Duration) {
 		entries = append(entries, e)
 	}
 	f.mu.Unlock()
+	f.held = 0
 	wants := make([]want, 0, len(entries))
 	for _, e := range entries {
-		if at, ok := e.partition.Position(); ok && at.Leader == f.source {
-			wants = append(wants, want{e, at})
+		at, ok := e.partition.Position()
+		if !ok || at.Leader != f.source {
+			continue
 		}
+		if at.Throttled {
+			if held := f.pool.cfg.Throttle.Wait(); held > 0 {
+				f.held = held
+				continue
+			}
+		}
+		wants = append(wants, want{e, at})
+	}
+	if f.held > 0 && (next < 0 || f.held < next) {
+		next = f.held
 	}
 	return wants, next
 }
@@ -174,7 +188,11 @@ func (f *fetcher) round(wants []want) error {
 	cfg := &f.pool.cfg
 	req.ReplicaID = int32(cfg.Node)
 	req.ReplicaState.ID, req.ReplicaState.Epoch = int32(cfg.Node), int64(cfg.Epoch())
-	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = int32(cfg.MaxWait.Milliseconds()), cfg.MinBytes, cfg.MaxBytes
+	wait := cfg.MaxWait
+	if f.held > 0 {
+		wait = min(wait, f.held+time.Millisecond) // then there is more to ask for
+	}
+	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = int32(wait.Milliseconds()), cfg.MinBytes, cfg.MaxBytes
 	for i := range req.Topics {
 		for j := range req.Topics[i].Partitions {
 			req.Topics[i].Partitions[j].PartitionMaxBytes = cfg.PartitionBytes

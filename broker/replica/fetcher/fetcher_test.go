@@ -16,6 +16,7 @@ import (
 	"github.com/klamm/klamm/metadata/record"
 	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/protocol/batch"
+	"github.com/klamm/klamm/quota"
 	"github.com/klamm/klamm/storage"
 	"github.com/klamm/klamm/storage/vfs"
 )
@@ -47,9 +48,13 @@ func (l *leader) Close() error { return nil }
 type world struct {
 	*leader
 	dials   int
+	pool    *Pool
 	manager *replica.Manager
 	img     *metadata.Image
 }
+
+// throttled is what the topic's throttle names.
+var throttled quota.Replicas
 
 // run builds the world in a bubble, with so many partitions.
 func run(t *testing.T, partitions int, do func(w *world)) {
@@ -60,6 +65,7 @@ func run(t *testing.T, partitions int, do func(w *world)) {
 			Addr: func(protocol.NodeID) (string, bool) { return "b2:9092", true },
 			Dial: func(context.Context, string) (Conn, error) { w.dials++; return w.leader, nil },
 		}, zerolog.Nop())
+		w.pool = pool
 		fs := vfs.NewMem()
 		meta := storage.MetaProperties{ClusterID: "c", NodeID: 1, DirectoryID: protocol.UUID{9}}
 		if err := storage.Format(fs, "/data", meta, time.Now()); err != nil {
@@ -76,7 +82,7 @@ func run(t *testing.T, partitions int, do func(w *world)) {
 		w.manager = replica.NewManager(replica.Config{
 			Node: 1, Store: replica.NewStore(store), Puller: pool,
 			TopicConfig: func(*metadata.Image, string) replica.TopicConfig {
-				return replica.TopicConfig{Log: storage.DefaultLogConfig(), MinInSyncReplicas: 1}
+				return replica.TopicConfig{Log: storage.DefaultLogConfig(), MinInSyncReplicas: 1, FollowerThrottled: throttled}
 			},
 		}, zerolog.Nop())
 		w.img = metadata.Empty()

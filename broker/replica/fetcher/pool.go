@@ -10,6 +10,7 @@ import (
 
 	"github.com/klamm/klamm/broker/replica"
 	"github.com/klamm/klamm/protocol"
+	"github.com/klamm/klamm/quota"
 )
 
 // Conn is one connection to a broker.
@@ -46,6 +47,9 @@ type Config struct {
 	Backoff time.Duration
 	// Timeout (request.timeout.ms) bounds a request beyond MaxWait. Default 30 s.
 	Timeout time.Duration
+	// Throttle holds what is fetched for replicas that have to catch up, where topics
+	// say so (follower.replication.throttled.rate). Default: no limit.
+	Throttle *quota.Rate
 }
 
 func (c *Config) setDefaults() {
@@ -57,6 +61,9 @@ func (c *Config) setDefaults() {
 	def(&c.MaxWait, 500*time.Millisecond)
 	def(&c.Backoff, time.Second)
 	def(&c.Timeout, 30*time.Second)
+	if c.Throttle == nil {
+		c.Throttle = quota.NewRate(1, time.Second)
+	}
 	if c.PerSource == 0 {
 		c.PerSource = 1
 	}
