@@ -44,31 +44,6 @@ func (p *Partition) AppendAsLeader(batch []byte, inSync bool, opts storage.Appen
 	return Appended{AppendResult: result, LeaderEpoch: p.leaderEpoch}, nil
 }
 
-// Flush syncs the log up to what was appended, together with whatever others
-// wait for, and counts it as being on this replica from then on.
-func (p *Partition) Flush(a Appended) error {
-	p.mu.Lock()
-	log := p.log
-	p.mu.Unlock()
-	if err := log.Flush(a.LastOffset + 1); err != nil {
-		return fmt.Errorf("flush %s up to %d: %w", p.tp, a.LastOffset+1, err)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.unflushedFrom == Never {
-		return nil // another request's flush covered it, or the leadership is over
-	}
-	if flushed := log.FlushedTo(); flushed >= p.unflushedTo {
-		p.unflushedFrom = Never
-	} else {
-		p.unflushedFrom = max(p.unflushedFrom, flushed)
-	}
-	if p.role == roleLeader {
-		p.advanceLocked()
-	}
-	return nil
-}
-
 // Committed tells whether what was appended has reached the high watermark. An
 // error says that it never will under this leadership, or that it has with fewer
 // in-sync replicas than acks=all asks for.

@@ -285,6 +285,13 @@ func (m *Manager) change(s step) {
 		return
 	}
 	p.become(s.after, s.act, log, checkpointed)
+	if end, due := p.unflushed(); due && s.act == actionLead {
+		if err := p.flush(end); err != nil {
+			p.fail(err)
+			m.log.Error().Err(err).Str("topic", p.tp.Topic).Int32("partition", p.tp.Partition).Msg("partition is offline")
+			return
+		}
+	}
 	if e := m.log.Debug(); e.Enabled() {
 		e.Str("topic", p.tp.Topic).Int32("partition", p.tp.Partition).Stringer("role", s.act).
 			Int32("leader", int32(s.after.Leader)).Int32("leader_epoch", int32(s.after.LeaderEpoch)).Msg("partition has a role")

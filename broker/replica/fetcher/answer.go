@@ -44,6 +44,7 @@ func (f *fetcher) takePartition(w want, p *kmsg.FetchResponseTopicPartition) err
 	default:
 		records, err := batch.Whole(p.RecordBatches, nil)
 		if err == nil {
+			w.synced = w.synced && len(records) == 0
 			err = w.partition.AppendAsFollower(w.at, records, p.HighWatermark, p.LogStartOffset)
 		}
 		f.done(w, err)

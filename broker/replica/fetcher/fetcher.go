@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -52,6 +53,9 @@ type entry struct {
 	until time.Time
 	// rested is how long it has rested since it was last well. Of run's goroutine.
 	rested time.Duration
+	// synced: nothing was appended since it was last seen to that what must be synced
+	// is. Of run's goroutine.
+	synced bool
 }
 
 // want is what one partition asks for.
@@ -184,6 +188,9 @@ func (f *fetcher) round(wants []want) error {
 	if err := f.connect(); err != nil {
 		return err
 	}
+	if wants = f.flush(wants); len(wants) == 0 {
+		return nil
+	}
 	req, asked := f.session.request(wants)
 	cfg := &f.pool.cfg
 	req.ReplicaID = int32(cfg.Node)
@@ -215,6 +222,53 @@ func (f *fetcher) round(wants []want) error {
 	}
 	f.session.answered(resp.SessionID, asked)
 	return f.take(resp, asked)
+}
+
+// flushes is how many partitions are synced at a time: a file system commits for all
+// who wait at once.
+const flushes = 16
+
+// flush syncs what must be before the leader counts it (flush.messages), and leaves
+// out partitions that can not. It is here, not where records are appended, so that
+// partitions of one answer are synced together.
+func (f *fetcher) flush(wants []want) []want {
+	var due []want
+	for _, w := range wants {
+		if w.synced {
+			continue
+		}
+		w.synced = true
+		if w.partition.FollowedDue() {
+			due = append(due, w)
+		}
+	}
+	if len(due) == 0 {
+		return wants
+	}
+	errs := make([]error, len(due))
+	next := make(chan int)
+	var workers sync.WaitGroup
+	for range min(flushes, len(due)) {
+		workers.Go(func() {
+			for i := range next {
+				errs[i] = due[i].partition.FlushFollowed(due[i].at)
+			}
+		})
+	}
+	for i := range due {
+		next <- i
+	}
+	close(next)
+	workers.Wait()
+	failed := make(map[*entry]bool)
+	for i, err := range errs {
+		if err != nil {
+			due[i].synced = false
+			failed[due[i].entry] = true
+			f.done(due[i], err)
+		}
+	}
+	return slices.DeleteFunc(wants, func(w want) bool { return failed[w.entry] })
 }
 
 var errUnknownAddress = errors.New("the metadata has no address of it for brokers")

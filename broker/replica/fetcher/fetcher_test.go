@@ -3,6 +3,7 @@ package fetcher
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -67,6 +68,7 @@ func run(t *testing.T, partitions int, do func(w *world)) {
 		}, zerolog.Nop())
 		w.pool = pool
 		fs := vfs.NewMem()
+		w.fs = fs
 		meta := storage.MetaProperties{ClusterID: "c", NodeID: 1, DirectoryID: protocol.UUID{9}}
 		if err := storage.Format(fs, "/data", meta, time.Now()); err != nil {
 			t.Fatal(err)
@@ -303,5 +305,43 @@ func TestStartOver(t *testing.T) {
 			t.Fatalf("fetch %+v", req)
 		}
 		w.wantEnd(t, 0, 40, 40)
+	})
+}
+
+// TestFlushBeforeFetch: with flush.messages=1 a fetch says that a replica has
+// records once they are synced: a power cut right then takes none of them.
+func TestFlushBeforeFetch(t *testing.T) {
+	config := storage.DefaultLogConfig()
+	config.FlushMessages = 1
+	runWith(t, 2, config, func(w *world) {
+		w.fetch(t)
+		w.answers <- answer(9, func(p *kmsg.FetchResponseTopicPartition) { p.RecordBatches = records(t, 0, 2) },
+			func(p *kmsg.FetchResponseTopicPartition) { p.Partition, p.RecordBatches = 1, records(t, 0, 3) })
+		req := w.fetch(t)
+		after := w.fs.Crash(nil)
+		if got := partitions(req); !slices.Equal(got, []int32{0, 1}) {
+			t.Fatalf("fetch of %v", got)
+		}
+		for id, want := range []int{len(records(t, 0, 2)), len(records(t, 0, 3))} {
+			file := fmt.Sprintf("/data/t-%d/00000000000000000000.log", id)
+			if data, err := vfs.ReadFile(after, file); err != nil || len(data) != want {
+				t.Errorf("after a power cut %s has %d bytes, %v, want %d", file, len(data), err, want)
+			}
+		}
+		// A disk that can not sync takes the partition offline, and nobody is told.
+		w.fs.SetHook(func(op vfs.Op) error {
+			if op.Kind == "sync" {
+				return errors.New("input/output error")
+			}
+			return nil
+		})
+		w.answers <- answer(9, func(p *kmsg.FetchResponseTopicPartition) { p.RecordBatches = records(t, 2, 1) })
+		synctest.Wait()
+		w.fs.SetHook(nil)
+		for len(w.requests) > 0 {
+			if req := w.fetch(t); len(req.Topics) != 0 {
+				t.Errorf("after the failure: %+v", req.Topics)
+			}
+		}
 	})
 }
