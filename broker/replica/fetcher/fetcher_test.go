@@ -50,6 +50,7 @@ type world struct {
 	*leader
 	dials   int
 	pool    *Pool
+	fs      *vfs.Mem
 	manager *replica.Manager
 	img     *metadata.Image
 }
@@ -59,6 +60,11 @@ var throttled quota.Replicas
 
 // run builds the world in a bubble, with so many partitions.
 func run(t *testing.T, partitions int, do func(w *world)) {
+	runWith(t, partitions, storage.DefaultLogConfig(), do)
+}
+
+// runWith is run with a configuration of the logs.
+func runWith(t *testing.T, partitions int, config storage.LogConfig, do func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{leader: &leader{requests: make(chan kmsg.Request, 100), answers: make(chan any, 100)}}
 		pool := New(Config{
@@ -84,7 +90,7 @@ func run(t *testing.T, partitions int, do func(w *world)) {
 		w.manager = replica.NewManager(replica.Config{
 			Node: 1, Store: replica.NewStore(store), Puller: pool,
 			TopicConfig: func(*metadata.Image, string) replica.TopicConfig {
-				return replica.TopicConfig{Log: storage.DefaultLogConfig(), MinInSyncReplicas: 1, FollowerThrottled: throttled}
+				return replica.TopicConfig{Log: config, MinInSyncReplicas: 1, FollowerThrottled: throttled}
 			},
 		}, zerolog.Nop())
 		w.img = metadata.Empty()
