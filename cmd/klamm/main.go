@@ -11,6 +11,7 @@
 //	klamm log dump FILE|DIR                 what a partition's files hold
 //	klamm log strays DIR...                 what was set aside, and its removal
 //	klamm replicas verify TOPIC             whether all brokers hold the same
+//	klamm can-stop NODE...                  whether anybody would notice
 //	klamm version
 //
 // Every subcommand is a file. They parse flags, build a config.Config and
@@ -81,7 +82,7 @@ func newRootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(newServerCommand(), newStorageCommand(), newMetadataCommand(), newQuorumCommand(), newLogCommand(), newReplicasCommand(), newVersionCommand())
+	root.AddCommand(newServerCommand(), newStorageCommand(), newMetadataCommand(), newQuorumCommand(), newLogCommand(), newReplicasCommand(), newCanStopCommand(), newVersionCommand())
 	return root
 }
 
