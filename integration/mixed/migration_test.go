@@ -1,0 +1,197 @@
+//go:build integration
+
+package mixed
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm/klamm/integration/harness"
+)
+
+// A cluster of Apache Kafka's becomes klamm's as docs/migration.md says, under load:
+// broker by broker on the directories that they have, one of which goes back first and
+// one of which was killed, then the controllers at once.
+func TestMigration(t *testing.T) {
+	w := start(t, kinds(*kafkaControllers, harness.Kafka), kinds(3, harness.Kafka))
+	w.CreateOn("t", []int32{1, 2, 3}, []int32{2, 3, 1}, []int32{3, 1, 2})
+	w.CreateOn("old", []int32{1, 2, 3})
+	w.AwaitISR("t", 1, 2, 3)
+	w.Produce("old", "a", "b", "c")
+	w.commit("group", "old", 2)
+	was := w.config("old")
+	l := w.load("t")
+	g := w.member("t", "readers")
+	l.goOn()
+
+	become := func(n *harness.Node, kind harness.Kind) {
+		t.Helper()
+		n.Become(kind)
+		n.Restart()
+		w.AwaitISR("t", 1, 2, 3)
+		w.lead("t")
+		l.goOn()
+	}
+	w.Node(1).Stop()
+	l.goOn()
+	become(w.Node(1), harness.Klamm)
+	w.Node(1).Stop()
+	become(w.Node(1), harness.Kafka)
+	w.Node(1).Stop()
+	become(w.Node(1), harness.Klamm)
+	w.Node(2).Stop()
+	become(w.Node(2), harness.Klamm)
+	w.Node(3).Kill()
+	become(w.Node(3), harness.Klamm)
+
+	for _, n := range w.Controllers {
+		n.Stop()
+	}
+	l.goOn() // records need no controller
+	for _, n := range w.Controllers {
+		n.Become(harness.Klamm)
+		n.Launch()
+	}
+	for _, n := range w.Controllers {
+		n.Await()
+	}
+	w.CreateOn("after", []int32{1, 2, 3})
+	w.AwaitISR("after", 1, 2, 3)
+	w.Node(2).Kill()
+	w.AwaitISR("t", 1, 3)
+	w.Node(2).Restart()
+	w.AwaitISR("t", 1, 2, 3)
+	l.goOn()
+
+	if is := w.config("old"); !slices.Equal(is, was) {
+		t.Errorf("the configs of a topic were %v and are %v", was, is)
+	}
+	if got := w.committed("group", "old"); got != 2 {
+		t.Errorf("a group has committed offset 2, and finds %d", got)
+	}
+	w.MustHave("old", []string{"a", "b", "c"})
+	l.end()
+	g.end()
+	w.SameLogs("t", "old", "after")
+}
+
+// config are the configs of a topic that are set for it.
+func (w *world) config(topic string) (set []string) {
+	w.T.Helper()
+	req := kmsg.NewPtrDescribeConfigsRequest()
+	r := kmsg.NewDescribeConfigsRequestResource()
+	r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeTopic, topic
+	req.Resources = append(req.Resources, r)
+	resource := harness.Ask[*kmsg.DescribeConfigsResponse](w.World, req).Resources[0]
+	if resource.ErrorCode != 0 {
+		w.T.Fatalf("configs of %s: %d", topic, resource.ErrorCode)
+	}
+	for _, c := range resource.Configs {
+		if c.Source == kmsg.ConfigSourceDynamicTopicConfig {
+			set = append(set, fmt.Sprintf("%s=%s", c.Name, *c.Value))
+		}
+	}
+	return set
+}
+
+// commit has a group of no members commit an offset of a topic's only partition.
+func (w *world) commit(group, topic string, offset int64) {
+	w.T.Helper()
+	req := kmsg.NewPtrOffsetCommitRequest()
+	req.Group, req.Generation = group, -1
+	t := kmsg.NewOffsetCommitRequestTopic()
+	t.Topic, t.TopicID = topic, w.topicID(topic)
+	p := kmsg.NewOffsetCommitRequestTopicPartition()
+	p.Offset = offset
+	t.Partitions = append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	w.Await("the offset to be committed", func() bool {
+		return harness.Ask[*kmsg.OffsetCommitResponse](w.World, req).Topics[0].Partitions[0].ErrorCode == 0
+	})
+}
+
+// committed is that offset.
+func (w *world) committed(group, topic string) (offset int64) {
+	w.T.Helper()
+	req := kmsg.NewPtrOffsetFetchRequest()
+	g := kmsg.NewOffsetFetchRequestGroup()
+	g.Group = group
+	t := kmsg.NewOffsetFetchRequestGroupTopic()
+	t.Topic, t.TopicID, t.Partitions = topic, w.topicID(topic), []int32{0}
+	g.Topics = append(g.Topics, t)
+	req.Groups = append(req.Groups, g)
+	w.Await("the offset of a group", func() bool {
+		found := harness.Ask[*kmsg.OffsetFetchResponse](w.World, req).Groups[0]
+		if found.ErrorCode != 0 || found.Topics[0].Partitions[0].ErrorCode != 0 {
+			return false
+		}
+		offset = found.Topics[0].Partitions[0].Offset
+		return true
+	})
+	return offset
+}
+
+func (w *world) topicID(topic string) [16]byte {
+	w.T.Helper()
+	return harness.Ask[*kmsg.MetadataResponse](w.World, harness.MetadataRequest(topic)).Topics[0].TopicID
+}
+
+// member is a member of a group.
+type member struct {
+	w      *world
+	topic  string
+	group  string
+	client *kgo.Client
+	stop   context.CancelFunc
+	done   chan struct{}
+}
+
+// member has a group read a topic, whose only member it is.
+func (w *world) member(topic, group string) *member {
+	w.T.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	m := &member{w: w, topic: topic, group: group, stop: stop, done: make(chan struct{})}
+	m.client = w.NewClient(kgo.ConsumeTopics(topic), kgo.ConsumerGroup(group), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	w.T.Cleanup(func() {
+		stop()
+		<-m.done
+	})
+	go func() {
+		defer close(m.done)
+		for {
+			fetches := m.client.PollFetches(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			fetches.EachError(func(topic string, partition int32, err error) {
+				w.T.Errorf("member: %s/%d: %v", topic, partition, err)
+			})
+		}
+	}()
+	return m
+}
+
+// end waits until the group has committed all of the topic.
+func (m *member) end() {
+	m.w.T.Helper()
+	ends := m.w.ends(m.topic)
+	m.w.Await("the group to have read everything", func() bool {
+		if err := m.client.CommitUncommittedOffsets(m.w.Within()); err != nil {
+			m.w.T.Fatal(err)
+		}
+		done := m.client.CommittedOffsets()[m.topic]
+		for partition, end := range ends {
+			if end > 0 && done[partition].Offset < end {
+				return false
+			}
+		}
+		return true
+	})
+	m.stop()
+	<-m.done
+}

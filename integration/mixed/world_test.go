@@ -1,0 +1,98 @@
+//go:build integration
+
+package mixed
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/klamm/klamm/integration/harness"
+)
+
+var kafkaControllers = flag.Int("controllers", 1, "how many controllers of Apache Kafka's a cluster has")
+
+// kinds are so many nodes of a kind.
+func kinds(count int, kind harness.Kind) []harness.Kind {
+	return slices.Repeat([]harness.Kind{kind}, count)
+}
+
+// world is a cluster and a client.
+type world struct{ *harness.World }
+
+func start(t *testing.T, controllers, brokers []harness.Kind) *world {
+	t.Helper()
+	c := harness.StartSplit(t, controllers, brokers,
+		"auto.create.topics.enable=false",
+		"min.insync.replicas=2",
+		"offsets.topic.replication.factor=3",
+		"offsets.topic.num.partitions=6",
+		"group.initial.rebalance.delay.ms=0",
+		// Apache Kafka finds a dead broker by this alone, and klamm a dead Kafka's silence.
+		"broker.session.timeout.ms=4000",
+		"broker.heartbeat.interval.ms=500",
+		"auto.leader.rebalance.enable=false", // the tests say who leads
+	)
+	w := &world{harness.NewWorld(t, c, kgo.MetadataMinAge(100*time.Millisecond))}
+	w.Patience = 2 * time.Minute // JVMs start on what cores there are
+	return w
+}
+
+// lead has the first replica of every partition lead, which is in sync.
+func (w *world) lead(topic string) {
+	w.T.Helper()
+	req := kmsg.NewPtrElectLeadersRequest()
+	req.TimeoutMillis = 30_000
+	w.Await("the first replicas to lead "+topic, func() bool {
+		harness.Ask[*kmsg.ElectLeadersResponse](w.World, req)
+		parts := w.Partitions(topic)
+		return len(parts) > 0 && !slices.ContainsFunc(parts, func(p kmsg.MetadataResponseTopicPartition) bool { return p.Leader != p.Replicas[0] })
+	})
+}
+
+// active is the active controller.
+func (w *world) active() *harness.Node {
+	w.T.Helper()
+	return w.Controllers[w.Controller()-101]
+}
+
+// everyBroker are the ids of all brokers.
+func (w *world) everyBroker() (ids []int32) {
+	for i := range w.Nodes {
+		ids = append(ids, int32(i+1))
+	}
+	return ids
+}
+
+// move reassigns partitions, and waits until all of it is done.
+func (w *world) move(topic string, targets ...[]int32) {
+	w.T.Helper()
+	req := kmsg.NewPtrAlterPartitionAssignmentsRequest()
+	req.TimeoutMillis = 30_000
+	t := kmsg.NewAlterPartitionAssignmentsRequestTopic()
+	t.Topic = topic
+	for i, target := range targets {
+		p := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
+		p.Partition, p.Replicas = int32(i), target
+		t.Partitions = append(t.Partitions, p)
+	}
+	req.Topics = append(req.Topics, t)
+	resp := harness.Ask[*kmsg.AlterPartitionAssignmentsResponse](w.World, req)
+	for _, p := range resp.Topics[0].Partitions {
+		if p.ErrorCode != 0 {
+			w.T.Fatalf("reassign %s/%d: %d %v", topic, p.Partition, p.ErrorCode, p.ErrorMessage)
+		}
+	}
+	w.Await(fmt.Sprintf("%s to be on %v", topic, targets), func() bool {
+		parts := w.Partitions(topic)
+		return len(parts) == len(targets) && !slices.ContainsFunc(parts, func(p kmsg.MetadataResponseTopicPartition) bool {
+			want := targets[p.Partition]
+			return !slices.Equal(p.Replicas, want) || len(p.ISR) != len(want) || !slices.Contains(want, p.Leader)
+		})
+	})
+}
