@@ -70,23 +70,50 @@ func onKafka() bool { return os.Getenv("KLAMM_NODE") == "kafka" }
 //	stop [node=N]    stops a node in order
 //	restart node=N   starts it again
 func TestTools(t *testing.T) {
+	startJava(t)
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) { runFile(t, path, nil) })
+}
+
+// TestMixed runs a file on clusters with nodes of both kinds, which print nothing else.
+func TestMixed(t *testing.T) {
+	if onKafka() {
+		t.Skip("what Apache Kafka prints is recorded on Apache Kafka's nodes alone")
+	}
+	startJava(t)
+	file := filepath.Join("testdata", "cluster_of_six.txt")
+	t.Run("klamm controllers", func(t *testing.T) {
+		runFile(t, file, []harness.Kind{harness.Kafka, harness.Klamm, harness.Klamm, harness.Klamm, harness.Klamm, harness.Klamm})
+	})
+	t.Run("Kafka controllers", func(t *testing.T) {
+		runFile(t, file, []harness.Kind{harness.Klamm, harness.Kafka, harness.Klamm, harness.Kafka, harness.Kafka, harness.Kafka})
+	})
+}
+
+func startJava(t *testing.T) {
+	t.Helper()
 	harness.Need(t, "javac", "apt-get install default-jdk-headless")
+	if java != nil {
+		return
+	}
 	var err error
 	if java, err = newRunner(harness.KafkaTools(t)); err != nil {
 		t.Fatal(err)
 	}
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
-		s := &session{t: t, tmp: t.TempDir(), background: make(map[string]call)}
-		datadriven.RunTest(t, path, s.directive)
-		for _, difference := range s.differences {
-			t.Error(difference)
+}
+
+// runFile runs a file. A cluster's brokers, and then its controllers, are of these
+// kinds, where there are any.
+func runFile(t *testing.T, path string, kinds []harness.Kind) {
+	s := &session{t: t, tmp: t.TempDir(), background: make(map[string]call), kinds: kinds}
+	datadriven.RunTest(t, path, s.directive)
+	for _, difference := range s.differences {
+		t.Error(difference)
+	}
+	for name := range s.background {
+		if _, err := s.end(name); err != nil {
+			t.Error(err)
 		}
-		for name := range s.background {
-			if _, err := s.end(name); err != nil {
-				t.Error(err)
-			}
-		}
-	})
+	}
 }
 
 // session is the run of a file.
@@ -97,6 +124,7 @@ type session struct {
 	nodes      []*harness.Node
 	joining    []string // what stands for the controller that waits, and what it is
 	background map[string]call
+	kinds      []harness.Kind // of a cluster's nodes
 	// differences are told at the end of a file: a failure would end it.
 	differences []string
 }
@@ -189,7 +217,10 @@ func (s *session) startCluster(d *datadriven.TestData) error {
 			joining := c.Controllers[controllers]
 			s.joining = []string{"$JOINING", joining.Config(), "$DIRECTORY", joining.Meta("directory.id")}
 		} else {
-			c = harness.StartSplit(s.t, make([]harness.Kind, controllers), make([]harness.Kind, brokers), settings...)
+			if s.kinds == nil {
+				s.kinds = make([]harness.Kind, brokers+controllers)
+			}
+			c = harness.StartSplit(s.t, s.kinds[brokers:], s.kinds[:brokers], settings...)
 		}
 		s.nodes = append(c.Nodes, c.Controllers...)
 	}
