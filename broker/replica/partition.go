@@ -192,7 +192,6 @@ func (p *Partition) become(after *metadata.Partition, act action, log Log, check
 			p.leadingSince = p.leaderEpoch
 		}
 		p.beginLeadingLocked()
-		p.beginLeadingLocked()
 		p.beginFollowersLocked(time.Now())
 		p.role = roleLeader
 		// Whoever waited for a follower's role, or under the old epoch, looks again.
