@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -48,8 +47,10 @@ type checks struct {
 	acked      map[key]map[int64]string
 	highest    map[key]int64 // of all acknowledged offsets
 	seen       map[key]map[int64]string
-	blocks     map[int64]bool // of producer ids, by their first
-	lastLook   time.Time
+	// committedEnds are beyond all offsets of safe partitions that anybody saw.
+	committedEnds map[key]int64
+	blocks        map[int64]bool // of producer ids, by their first
+	lastLook      time.Time
 }
 
 func (c *checks) init(w *world) {
@@ -59,7 +60,8 @@ func (c *checks) init(w *world) {
 		partitions: map[protocol.UUID]int{}, deleted: map[protocol.UUID]bool{},
 		lives: map[brokerLife]bool{}, unfenced: map[brokerLife]bool{},
 		acked: map[key]map[int64]string{}, highest: map[key]int64{}, seen: map[key]map[int64]string{},
-		blocks: map[int64]bool{},
+		committedEnds: map[key]int64{},
+		blocks:        map[int64]bool{},
 	}
 }
 
@@ -312,124 +314,6 @@ func (c *checks) done(n *node, req kmsg.Request, resp kmsg.Response) {
 	}
 }
 
-// held is what acks=all means where two replicas have to be in sync: two have it.
-// Those that are down may, and who lost power may have had it: a leader that is cut
-// off hears of its fetch, and late, before it hears of its end.
-func (c *checks) held(n *node, k key, offset int64) {
-	topic, ok := c.newest.TopicByID(k.topic)
-	if !ok || !safe(topic.Name) {
-		return
-	}
-	have := 0
-	for _, other := range c.w.brokers() {
-		l := other.running()
-		if l == nil || other.lostPower {
-			have++
-			continue
-		}
-		l.mu.Lock()
-		store := l.store
-		l.mu.Unlock()
-		if store == nil {
-			have++
-		} else if log, ok := store.Get(protocol.TopicPartition{Topic: topic.Name, Partition: k.partition}); ok && log.TopicID() == k.topic && log.LEO() > offset {
-			have++
-		}
-	}
-	if have < 2 {
-		c.w.failf("invariant 1: node %d acknowledges offset %d of %s-%d, which %d replicas have", n.id, offset, topic.Name, k.partition, have)
-	}
-}
-
-// acknowledged takes note of what a producer was told.
-func (c *checks) acknowledged(k key, topic string, offset int64, value string, acks int16) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.highest[k] = max(c.highest[k], offset)
-	if !safe(topic) || acks != -1 {
-		return
-	}
-	c.counts.acknowledged++
-	c.is(k, topic, offset, value)
-	if c.acked[k] == nil {
-		c.acked[k] = map[int64]string{}
-	}
-	c.acked[k][offset] = value
-}
-
-// is says what stands at an offset: for ever the same (invariant 2; B047 of package
-// faults).
-func (c *checks) is(k key, topic string, offset int64, value string) {
-	if c.seen[k] == nil {
-		c.seen[k] = map[int64]string{}
-	}
-	if known, ok := c.seen[k][offset]; ok && known != value {
-		c.w.failf("invariant 2: %s-%d has %q at offset %d, where %q was before", topic, k.partition, value, offset, known)
-	}
-	c.seen[k][offset] = value
-}
-
-// end is about where a partition ends.
-func (c *checks) end(k key) int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.highest[k] + 1
-}
-
-// committedEnd is below what stays for ever, as far as producers were told.
-func (c *checks) committedEnd(k key) (end int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for offset := range c.acked[k] {
-		end = max(end, offset+1)
-	}
-	return end
-}
-
-// consumed looks at what a consumer was given that asked when so much was committed.
-// Nobody calls that out of range (B027 of package faults), nor shows more than is
-// committed (B048).
-func (c *checks) consumed(k key, topic string, from, committed int64, p kmsg.FetchResponseTopicPartition) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if protocol.Error(p.ErrorCode) == protocol.ErrOffsetOutOfRange && from <= committed && safe(topic) {
-		c.w.failf("a consumer of %s-%d hears that offset %d is out of range, and what is below %d was acknowledged", topic, k.partition, from, committed)
-	}
-	if p.ErrorCode != 0 {
-		return
-	}
-	records, err := batch.Whole(p.RecordBatches, func(b batch.Batch) error { return b.CheckCRC() })
-	if err != nil {
-		c.w.failf("a consumer of %s-%d gets what is no batch: %v", topic, k.partition, err)
-		return
-	}
-	c.each(records, func(offset int64, value string) {
-		if offset >= p.HighWatermark {
-			c.w.failf("invariant 3: a consumer of %s-%d sees offset %d, the high watermark is %d", topic, k.partition, offset, p.HighWatermark)
-		}
-		if offset >= from && safe(topic) {
-			c.is(k, topic, offset, value)
-		}
-	})
-}
-
-func (c *checks) each(records []byte, do func(offset int64, value string)) {
-	for len(records) > 0 {
-		b, rest, err := batch.Next(records)
-		if err == nil {
-			err = b.Each(func(r batch.Record) error {
-				do(b.BaseOffset()+int64(r.OffsetDelta), string(r.Value))
-				return nil
-			})
-		}
-		if err != nil {
-			c.w.failf("records can not be read: %v", err)
-			return
-		}
-		records = rest
-	}
-}
-
 // step looks at the replicas, while everything is at rest.
 func (c *checks) step() {
 	c.mu.Lock()
@@ -470,6 +354,10 @@ func (c *checks) leads(topic *metadata.Topic, p *metadata.Partition) {
 		if !ok {
 			continue
 		}
+		hw, hosted := r.HighWatermark()
+		if hosted && safe(topic.Name) {
+			c.agrees(l, topic, r, hw)
+		}
 		if _, _, err := r.EndOffsetForEpoch(p.LeaderEpoch, p.LeaderEpoch); err != nil {
 			continue
 		}
@@ -481,17 +369,14 @@ func (c *checks) leads(topic *metadata.Topic, p *metadata.Partition) {
 		if log == nil {
 			continue
 		}
-		hw, _ := r.HighWatermark()
 		for _, member := range p.ISR {
 			if other := c.log(member, topic, p.ID); other != nil && other.LEO() < hw {
 				c.w.failf("invariant 3: %s-%d has the high watermark %d, and %d of its ISR %v ends at %d", topic.Name, p.ID, hw, member, p.ISR, other.LEO())
 			}
 		}
-		for offset := range c.acked[k] {
-			if offset >= log.LEO() {
-				c.w.failf("invariant 1: %s-%d is led in epoch %d by %d, whose log ends at %d, and offset %d was acknowledged", topic.Name, p.ID, p.LeaderEpoch, id, log.LEO(), offset)
-				return
-			}
+		if end := c.committedEnds[k]; end > log.LEO() {
+			c.w.failf("invariant 1: %s-%d is led in epoch %d by %d, whose log ends at %d, and what is below %d was acknowledged or seen", topic.Name, p.ID, p.LeaderEpoch, id, log.LEO(), end)
+			return
 		}
 	}
 }
@@ -548,6 +433,13 @@ func (c *checks) missing() string {
 			if hw, _ := r.HighWatermark(); hw != leader.LEO() {
 				return fmt.Sprintf("%s is committed up to %d of %d", name, hw, leader.LEO())
 			}
+			k := key{topic.ID, p.ID}
+			if i := c.w.load.producers[k]; i != nil && len(i.line) > 0 {
+				return fmt.Sprintf("%d batches of producer %d for %s are not acknowledged", len(i.line), i.id, name)
+			}
+			if r := c.w.load.consumers[k]; r != nil && r.position < leader.LEO() {
+				return fmt.Sprintf("the consumer of %s has not seen offset %d", name, r.position)
+			}
 		}
 	}
 	return ""
@@ -570,61 +462,4 @@ func (c *checks) final() {
 			c.finalPartition(topic, p)
 		}
 	}
-}
-
-func (c *checks) finalPartition(topic *metadata.Topic, p *metadata.Partition) {
-	k := key{topic.ID, p.ID}
-	var first []byte
-	for i, id := range p.Replicas {
-		log := c.log(id, topic, p.ID)
-		if log == nil {
-			c.w.failf("%s-%d has no log at %d; %s", topic.Name, p.ID, id, brief(p))
-			return
-		}
-		content, err := c.content(log)
-		if err != nil {
-			c.w.failf("read %s-%d at %d: %v", topic.Name, p.ID, id, err)
-			return
-		}
-		if i == 0 {
-			first = content
-		} else if !bytes.Equal(content, first) {
-			c.w.failf("invariant 2: %s-%d is another one on %d than on %d", topic.Name, p.ID, id, p.Replicas[0])
-		}
-	}
-	got := map[int64]string{}
-	c.each(first, func(offset int64, value string) { got[offset] = value })
-	for offset, value := range c.acked[k] {
-		if got[offset] != value {
-			c.w.failf("invariant 1: %s-%d has %q at offset %d, and %q was acknowledged", topic.Name, p.ID, got[offset], offset, value)
-		}
-	}
-}
-
-func (c *checks) content(log *storage.Log) ([]byte, error) {
-	var all []byte
-	for at := log.LogStartOffset(); at < log.LEO(); {
-		slice, err := log.Read(at, 1<<20, log.LEO(), true)
-		if err != nil {
-			return nil, err
-		}
-		b, err := slice.Bytes()
-		slice.Release()
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, b...)
-		before := at
-		for len(b) > 0 {
-			next, rest, err := batch.Next(b)
-			if err != nil {
-				return nil, err
-			}
-			at, b = next.NextOffset(), rest
-		}
-		if at == before {
-			return nil, fmt.Errorf("nothing at offset %d", at)
-		}
-	}
-	return all, nil
 }

@@ -20,6 +20,10 @@ type load struct {
 	stopped bool
 	topics  int
 	values  int
+
+	producers map[key]*idempotent
+	consumers map[key]*consumer
+	ids       map[int64]bool // of producers
 }
 
 // begin sees to it that there are topics.
@@ -62,6 +66,8 @@ func (l *load) start() {
 	w.after(0, "", produce)
 	w.after(0, "", consume)
 	w.after(0, "", administer)
+	w.after(0, "", l.hire)
+	w.after(0, "", l.subscribe)
 }
 
 func (l *load) stop() { l.stopped = true }
@@ -164,21 +170,12 @@ func (l *load) consume() {
 	if !ok || t.partition.Leader < 0 {
 		return
 	}
-	req := kmsg.NewPtrFetchRequest()
-	req.ReplicaID, req.ReplicaState.ID = -1, -1
-	req.MaxWaitMillis, req.MinBytes, req.MaxBytes, req.SessionEpoch = 100, 1, 4<<10, -1
-	rt := kmsg.NewFetchRequestTopic()
-	rt.Topic, rt.TopicID = t.topic.Name, t.topic.ID
-	rp := kmsg.NewFetchRequestTopicPartition()
-	rp.Partition, rp.CurrentLeaderEpoch, rp.LastFetchedEpoch, rp.PartitionMaxBytes = t.partition.ID, -1, -1, 4<<10
-	rp.FetchOffset = w.rng.Int64N(w.check.end(key{t.topic.ID, t.partition.ID}) + 1)
-	rt.Partitions = append(rt.Partitions, rp)
-	req.Topics = append(req.Topics, rt)
-	committed := w.check.committedEnd(key{t.topic.ID, t.partition.ID})
-	l.ask(w.node(t.partition.Leader), req, func(resp kmsg.Response) {
+	at := key{t.topic.ID, t.partition.ID}
+	offset, committed := w.rng.Int64N(w.check.end(at)+1), w.check.committedEnd(at)
+	l.ask(w.node(t.partition.Leader), fetchRequest(t.topic.Name, at, offset, -1), func(resp kmsg.Response) {
 		for _, rt := range resp.(*kmsg.FetchResponse).Topics {
 			for _, rp := range rt.Partitions {
-				w.check.consumed(key{t.topic.ID, rp.Partition}, t.topic.Name, req.Topics[0].Partitions[0].FetchOffset, committed, rp)
+				w.check.consumed(at, t.topic.Name, offset, committed, rp)
 			}
 		}
 	})

@@ -84,6 +84,7 @@ type life struct {
 	stop     context.CancelFunc // begins a controlled shutdown
 	stopped  chan struct{}      // closed when it is over
 	requests []*controllerclient.Client
+	agreed   map[*replica.Partition]int64 // how far their records were compared; the driver's
 
 	mu    sync.Mutex
 	store *storage.Store // once it is loaded
@@ -164,7 +165,8 @@ func (n *node) start() {
 	n.w.tracef("node %d starts, life %d", n.id, n.lives)
 	l := &life{
 		n: n, number: n.lives, lost: make(chan struct{}), stopped: make(chan struct{}),
-		apis: map[protocol.ListenerKind]map[int16]server.API{protocol.ControllerListener: {}, protocol.BrokerListener: {}},
+		agreed: map[*replica.Partition]int64{},
+		apis:   map[protocol.ListenerKind]map[int16]server.API{protocol.ControllerListener: {}, protocol.BrokerListener: {}},
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	if err := l.open(); err != nil {

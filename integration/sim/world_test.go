@@ -137,7 +137,7 @@ func newWorld(t *testing.T, seed uint64, log bool) *world {
 		w: w, conns: map[*conn]struct{}{}, cut: map[[2]protocol.NodeID]bool{}, paused: map[protocol.NodeID]bool{},
 	}
 	w.check.init(w)
-	w.load.w = w
+	w.load = load{w: w, producers: map[key]*idempotent{}, consumers: map[key]*consumer{}, ids: map[int64]bool{}}
 	w.makeNodes()
 	return w
 }
