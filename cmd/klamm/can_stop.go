@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -57,7 +56,7 @@ safe now is no longer so when another node fails.`,
 			if err := answer.print(cmd.OutOrStdout(), asJSON); err != nil || answer.Safe {
 				return err
 			}
-			return errors.New("not now")
+			return fmt.Errorf("not to be stopped now: %s", list(nodes))
 		},
 	}
 	flags.registerBrokers(cmd)
