@@ -6,4 +6,8 @@ const (
 	brokenBound     = "bound"     // broken_bound
 	brokenMaximal   = "maximal"   // broken_maximal
 	brokenEarly     = "early"     // broken_early
+	brokenCounted   = "counted"   // broken_counted
+	brokenTruncate  = "truncate"  // broken_truncate
+	brokenUnfenced  = "unfenced"  // broken_unfenced
+	brokenLate      = "late"      // broken_late
 )

@@ -1,4 +1,4 @@
-//go:build !broken_watermark && !broken_bound && !broken_maximal && !broken_early
+//go:build !broken_watermark && !broken_bound && !broken_maximal && !broken_early && !broken_counted && !broken_truncate && !broken_unfenced && !broken_late
 
 package replica
 

@@ -58,6 +58,9 @@ type Fetched struct {
 // watermark, or the last stable offset.
 func (p *Partition) Fetch(req FetchRequest) (Fetched, error) {
 	p.mu.Lock()
+	if broken == brokenUnfenced {
+		req.CurrentLeaderEpoch = -1
+	}
 	log, err := p.log, p.checkReaderLocked(req.CurrentLeaderEpoch, req.FollowerToo)
 	follows := p.role == roleFollower
 	if err == nil && req.Replica >= 0 {

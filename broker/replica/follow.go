@@ -47,7 +47,8 @@ var errMoved = fmt.Errorf("the replica has moved on: %w", protocol.ErrFencedLead
 // followsLocked tells whether an answer to a question of that position is still
 // of use: a late one of an earlier leader must not touch the log.
 func (p *Partition) followsLocked(at Position) error {
-	if p.role != roleFollower || p.leaderEpoch != at.LeaderEpoch || p.log.LEO() != at.Offset {
+	moved := p.role != roleFollower || p.leaderEpoch != at.LeaderEpoch
+	if moved && broken != brokenLate || p.log.LEO() != at.Offset {
 		return errMoved
 	}
 	return nil

@@ -25,6 +25,9 @@ type inSyncState struct {
 // may have agreed already and made it the leader; a member that is proposed to
 // leave counts until that is committed, for the same reason.
 func (s inSyncState) inMaximal(id protocol.NodeID) bool {
+	if broken == brokenCounted && s.proposed != nil {
+		return slices.Contains(s.proposed, id)
+	}
 	return slices.Contains(s.committed, id) || slices.Contains(s.proposed, id) && broken != brokenMaximal
 }
 

@@ -197,6 +197,9 @@ func (p *Partition) become(after *metadata.Partition, act action, log Log, check
 		// Whoever waited for a follower's role, or under the old epoch, looks again.
 		p.waiters.wakeAll()
 	case actionFollow:
+		if broken == brokenTruncate {
+			_ = p.log.TruncateTo(p.highWatermark)
+		}
 		p.role = roleFollower
 		p.followers = nil
 		// What it appended may be truncated now, so no sync will reach its end.

@@ -1,0 +1,6 @@
+//go:build broken_late
+
+package replica
+
+// broken: what an earlier leader answered is appended.
+const broken = brokenLate
