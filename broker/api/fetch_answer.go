@@ -3,6 +3,7 @@ package api
 import (
 	"slices"
 
+	"github.com/klamm/klamm/broker/replica"
 	"github.com/klamm/klamm/metadata"
 	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/protocol/server"
@@ -49,10 +50,29 @@ func (run *fetchRun) encode(session int32) []server.Part {
 		if it.group > 0 {
 			w.topic(it.key.name, it.key.id, it.group)
 		}
+		run.count(it)
 		run.encodeItem(w, it, &leaders)
 	}
 	w.trailer(leaders.endpoints)
 	return w.finish()
+}
+
+// count counts what the answer has of a partition.
+func (run *fetchRun) count(it *fetchItem) {
+	if it.partition == nil {
+		return
+	}
+	t := it.partition.Traffic()
+	t.Add(replica.Fetches, 1)
+	switch {
+	case protocol.IsBug(it.err):
+		t.Add(replica.FetchesFailed, 1)
+	case it.fetched.Records == nil:
+	case run.follower:
+		it.partition.CountReplicated(run.replica, it.size)
+	default:
+		t.Add(replica.BytesOut, int64(it.size))
+	}
 }
 
 func (it *fetchItem) sameTopic(other *fetchItem) bool {

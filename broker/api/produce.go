@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -125,6 +126,7 @@ func (h *Produce) Handle(_ context.Context, req *server.Request) server.Answer {
 		if e := &run.entries[i]; e.err == nil {
 			run.append(e, req)
 		}
+		run.entries[i].count()
 		run.entries[i].records, run.entries[i].batch = nil, nil // the frame is not ours any more
 	}
 	if run.flushDue() || run.settle() > 0 {
@@ -253,15 +255,13 @@ func (run *produceRun) resolve() {
 			e.err = protocol.ErrUnknownTopicOrPartition
 			continue
 		}
-		if e.batch, e.err = cutBatch(e.records, run.version); e.err != nil {
-			continue
-		}
 		p, ok := run.h.partitions.Partition(topic.ID, e.index)
-		if !ok {
-			e.err = protocol.ErrNotLeaderForPartition
-			continue
+		if ok {
+			e.partition = p
 		}
-		e.partition = p
+		if e.batch, e.err = cutBatch(e.records, run.version); e.err == nil && !ok {
+			e.err = protocol.ErrNotLeaderForPartition
+		}
 	}
 }
 
@@ -314,6 +314,36 @@ func (run *produceRun) append(e *produceEntry, req *server.Request) {
 	if appended.Duplicate {
 		// Kafka tells the time of what is already there.
 		e.logAppendTime = appended.MaxTimestampMs
+	}
+}
+
+// count counts what became of the batch.
+func (e *produceEntry) count() {
+	if e.partition == nil {
+		return
+	}
+	t := e.partition.Traffic()
+	t.Add(replica.Produces, 1)
+	if e.err == nil {
+		if !e.appended.Duplicate {
+			t.Add(replica.BytesIn, int64(len(e.batch)))
+			t.Add(replica.MessagesIn, e.appended.LastOffset-e.appended.FirstOffset+1)
+		}
+		return
+	}
+	switch protocol.CodeOf(e.err) {
+	case protocol.ErrUnknownTopicOrPartition, protocol.ErrNotLeaderForPartition, protocol.ErrKafkaStorageError:
+	case protocol.ErrMessageTooLarge, protocol.ErrRecordListTooLarge:
+		t.Add(replica.Rejected, int64(len(e.records)))
+	case protocol.ErrCorruptMessage:
+		if errors.Is(e.err, batch.ErrCRC) {
+			t.Add(replica.BadCRC, 1)
+		}
+	default:
+		t.Add(replica.ProducesFailed, 1)
+	}
+	if errors.Is(e.err, batch.ErrMagic) || errors.Is(e.err, batch.ErrOldMagic) {
+		t.Add(replica.BadMagic, 1)
 	}
 }
 

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/klamm/klamm/protocol"
 )
@@ -67,9 +68,14 @@ func (p *Partition) AppendAsFollower(at Position, batches []byte, highWatermark,
 		if _, err := p.log.AppendAsFollower(batches); err != nil {
 			return fmt.Errorf("append to %s: %w", p.tp, err)
 		}
+		p.traffic.Add(ReplicatedIn, int64(len(batches)))
+		if slices.Contains(p.adding, p.local) {
+			p.traffic.Add(ReassignedIn, int64(len(batches)))
+		}
 	}
 	// Of what the leader has committed, this replica knows what it has.
 	leo := p.log.LEO()
+	p.leaderHighWatermark = highWatermark
 	if committed := min(highWatermark, leo); committed > p.highWatermark {
 		p.highWatermark = committed
 		if !p.waiters.empty() {

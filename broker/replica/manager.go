@@ -82,9 +82,13 @@ type Manager struct {
 	// assignments is what the controller has to know of directories.
 	assignments assignments
 
-	// mu guards partitions. Lock order: Manager.mu → Partition.mu → storage.Log.mu.
+	// mu guards partitions and topics, those that partitions are of. Lock order: Manager.mu → Partition.mu → storage.Log.mu.
 	mu         sync.RWMutex
 	partitions map[partitionKey]*Partition
+	topics     map[protocol.UUID]*Traffic
+
+	traffic Traffic // of all topics
+	isrs    isrCounts
 
 	started bool // an image was applied; of Apply's goroutine
 }
@@ -98,7 +102,7 @@ func NewManager(cfg Config, log zerolog.Logger) *Manager {
 		cfg.Puller = noPuller{}
 	}
 	log = log.With().Str("component", "replica").Logger()
-	m := &Manager{cfg: cfg, log: log, proposer: newProposer(cfg.ISR, log), partitions: make(map[partitionKey]*Partition)}
+	m := &Manager{cfg: cfg, log: log, proposer: newProposer(cfg.ISR, log), partitions: make(map[partitionKey]*Partition), topics: make(map[protocol.UUID]*Traffic)}
 	m.assignments = assignments{wake: make(chan struct{}, 1), wanted: make(map[partitionKey]protocol.UUID)}
 	m.image.Store(metadata.Empty())
 	return m
@@ -215,6 +219,7 @@ func (m *Manager) plan(delta *metadata.Delta, img *metadata.Image) plan {
 				continue
 			case actionDelete:
 				delete(m.partitions, key)
+				m.leaveTopicLocked(topic.ID)
 				out.deleted = append(out.deleted, step{act: act, partition: p})
 				continue
 			}
@@ -224,6 +229,7 @@ func (m *Manager) plan(delta *metadata.Delta, img *metadata.Image) plan {
 					config = &resolved
 				}
 				p = newPartition(protocol.TopicPartition{Topic: topic.Name, Partition: id.ID}, topic.ID, m.cfg.Node, config, m)
+				p.traffic = m.joinTopicLocked(topic.ID)
 				m.partitions[key] = p
 			}
 			out.changed = append(out.changed, step{act: act, partition: p, after: after})

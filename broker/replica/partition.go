@@ -57,6 +57,7 @@ type Partition struct {
 	topicID protocol.UUID
 	local   protocol.NodeID
 	events  events
+	traffic *Traffic // of the topic, never nil
 
 	// mu guards everything below. An append holds it, so that no append is under
 	// way when the role changes; reads of records take a look under it and then
@@ -85,11 +86,17 @@ type Partition struct {
 	inSync                     inSyncState
 	recovery                   int8
 	followers                  []follower // the other replicas, while leading
+	// adding are replicas that a reassignment brings; reassigning is set while one is
+	// under way.
+	adding      []protocol.NodeID
+	reassigning bool
+	// leaderHighWatermark is what the leader said last to this follower.
+	leaderHighWatermark int64
 }
 
 func newPartition(tp protocol.TopicPartition, topicID protocol.UUID, local protocol.NodeID, config *TopicConfig, events events) *Partition {
 	p := &Partition{
-		tp: tp, topicID: topicID, local: local, config: config, events: events,
+		tp: tp, topicID: topicID, local: local, config: config, events: events, traffic: new(Traffic),
 		leader: protocol.NoNode, leaderEpoch: -1, partitionEpoch: -1, leadingSince: -1, unflushedFrom: Never,
 	}
 	p.waiters.init()
@@ -246,6 +253,8 @@ func (p *Partition) setReplicasLocked(after *metadata.Partition) {
 	p.replicas = len(after.Replicas)
 	p.inSync = inSyncState{committed: after.ISR}
 	p.recovery = after.LeaderRecovery
+	p.adding = after.AddingReplicas
+	p.reassigning = len(after.AddingReplicas)+len(after.RemovingReplicas) > 0
 }
 
 // advanceLocked moves the high watermark as far as it may go and wakes those

@@ -139,7 +139,7 @@ func (m *Manager) addLagging(now time.Time) {
 // proposal is what one leader wants.
 type proposal struct {
 	partition      *Partition
-	isr            []protocol.NodeID
+	isr, before    []protocol.NodeID
 	epochs         []protocol.BrokerEpoch // of the members
 	leaderEpoch    protocol.LeaderEpoch
 	partitionEpoch protocol.PartitionEpoch
@@ -178,6 +178,7 @@ func (m *Manager) propose(ctx context.Context) (retry []*Partition) {
 		m.log.Warn().Err(err).Int("partitions", len(proposals)).Msg("the controller did not take up changes of ISRs")
 		for _, want := range proposals {
 			retry = append(retry, want.partition)
+			m.isrs.failed.Add(1)
 		}
 		return retry
 	}
@@ -196,6 +197,7 @@ func (m *Manager) propose(ctx context.Context) (retry []*Partition) {
 			continue
 		}
 		code := protocol.Error(answer.ErrorCode)
+		m.isrs.took(want, code)
 		if p.proposalAnswered(want, code, protocol.PartitionEpoch(answer.PartitionEpoch)) {
 			retry = append(retry, p)
 		}
@@ -273,7 +275,7 @@ func (p *Partition) wantISR(now time.Time, maxLag time.Duration, lives func(prot
 		}
 	}
 	return proposal{
-		partition: p, isr: p.inSync.proposed, epochs: p.inSync.epochs,
+		partition: p, isr: p.inSync.proposed, before: p.inSync.committed, epochs: p.inSync.epochs,
 		leaderEpoch: p.leaderEpoch, partitionEpoch: p.partitionEpoch,
 	}, true
 }
