@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+
+	"github.com/klamm/klamm/protocol"
 )
 
 // Network is a host for each node of a cluster, a network namespace, and a bridge
@@ -79,6 +81,8 @@ func StartHosts(t *testing.T, count int, settings ...string) (*Cluster, *Network
 type Hosts struct {
 	Brokers     int
 	Controllers int    // apart from the brokers, which are controllers too if there are none
+	Dynamic     bool   // the quorum is as with StartDynamic
+	Waiting     int    // controllers besides, which have no vote in it yet
 	Binary      string // of all nodes, "" is the one that the tests are about
 	Settings    []string
 }
@@ -99,7 +103,7 @@ func (h Hosts) Start(t *testing.T) (*Cluster, *Network) {
 	n.run("ip", "link", "set", bridge, "up")
 
 	c := &Cluster{}
-	var voters []string
+	var quorum, voters []string
 	node := func(id int32, broker, controller bool) *Node {
 		n.add(id)
 		node := &Node{t: t, dir: t.TempDir(), Kind: Klamm, binary: h.Binary}
@@ -108,17 +112,31 @@ func (h Hosts) Start(t *testing.T) (*Cluster, *Network) {
 		}
 		if controller {
 			node.Controller = fmt.Sprintf("%s:%d", n.address(id), ControllerPort)
+			quorum = append(quorum, node.Controller)
 			voters = append(voters, fmt.Sprintf("%d@%s", id, node.Controller))
 		}
 		return node
 	}
-	for i := range h.Controllers {
+	for i := range h.Controllers + h.Waiting {
 		c.Controllers = append(c.Controllers, node(int32(i+101), false, true))
 	}
 	for i := range h.Brokers {
 		c.Nodes = append(c.Nodes, node(int32(i+1), true, h.Controllers == 0))
 	}
-	settings := append([]string{"controller.quorum.voters=" + strings.Join(voters, ",")}, h.Settings...)
+	known := "controller.quorum.voters=" + strings.Join(voters, ",")
+	if h.Dynamic {
+		known = "controller.quorum.bootstrap.servers=" + strings.Join(quorum, ",")
+		for i := range voters {
+			voters[i] += ":" + protocol.NewUUID().String()
+		}
+		for i, node := range c.Controllers {
+			node.options = []string{"--no-initial-controllers"}
+			if i < h.Controllers {
+				node.options = []string{"--initial-controllers", strings.Join(voters[:h.Controllers], ",")}
+			}
+		}
+	}
+	settings := append([]string{known}, h.Settings...)
 	format := func(nodes []*Node, first int) {
 		for i, node := range nodes {
 			node.format(first+i, settings)

@@ -8,7 +8,7 @@
 // min.insync.replicas=2. On it are at once
 //
 //	franz-go     an idempotent producer, one that is not and repeats
-//	librdkafka   an idempotent producer, one that is not and sends once
+//	librdkafka   the same, the latter with five requests in flight
 //	franz-go     a consumer that assigns itself all, two in a group
 //	librdkafka   a consumer that assigns itself all, one in a group
 //	franz-go     one who creates and deletes topics, and asks for metadata
@@ -28,7 +28,7 @@
 //	-duration 45s                           how long each is broken for
 //	-seed N                                 repeats what an earlier run drew
 //	-rate 100                               records a second, of each producer
-//	-keep DIR                               a failure leaves directories, logs and history there
+//	-keep DIR                               each run leaves directories, logs and history there
 //
 // # To add a scenario
 //

@@ -7,7 +7,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,13 +29,18 @@ func (w *world) end() {
 	w.load.producers.end()
 	w.load.admin.end()
 	ends := w.ends()
-	w.comeToTheEnd(ends)
+	if !w.loses { // a consumer that read what is lost may stop
+		w.comeToTheEnd(ends)
+	}
 	w.readAll(ends)
 	w.load.consumers.end()
 	w.report = history.Check(w.history.Events())
 	w.T.Log(w.report)
-	for what, count := range w.load.refused {
-		w.T.Logf("given up, as it may be: %d of %s", count, what)
+	for what, count := range w.load.gaveUp {
+		w.T.Logf("given up: %d of %s", count, what)
+		if strings.Contains(what, "idempotent") && !w.loses {
+			w.T.Error("an idempotent producer gave up")
+		}
 	}
 	if w.loses {
 		w.mustLose()
@@ -46,12 +53,10 @@ func (w *world) end() {
 		}
 		w.T.Error(f)
 	}
-	for what, count := range w.load.gaveUp {
-		w.T.Errorf("given up by an idempotent producer: %d of %s", count, what)
-	}
 	w.topics()
 	w.sameMetadata()
 	w.elections()
+	w.controllers()
 	if w.then != nil {
 		w.then(w)
 	}
@@ -186,7 +191,7 @@ func (w *world) sameMetadata() {
 
 // change is a record about a partition, as `klamm metadata history` prints it.
 type change struct {
-	Offset  int64
+	Epoch   int // of the controller
 	Cause   string
 	Changes []struct {
 		Path string
@@ -198,8 +203,10 @@ type change struct {
 // and epochs only went up.
 func (w *world) elections() {
 	w.T.Helper()
-	total := 0
+	total, controllerEpoch := 0, 0
+	w.least = len(w.replicas)
 	for p := range partitions {
+		controllerEpoch = 0
 		name := fmt.Sprintf("%s/%d", topic, p)
 		text := harness.MustRun(w.T, "metadata", "history", "--json", w.All()[0].Data(), "partition", name)
 		state := struct {
@@ -211,6 +218,10 @@ func (w *world) elections() {
 			if err := json.Unmarshal([]byte(line), &c); err != nil {
 				w.T.Fatalf("%s: %v", line, err)
 			}
+			if c.Epoch < controllerEpoch {
+				w.T.Errorf("%s: written by controller epoch %d after %d", name, c.Epoch, controllerEpoch)
+			}
+			controllerEpoch = c.Epoch
 			before := state
 			for _, field := range c.Changes {
 				to := map[string]any{
@@ -228,6 +239,7 @@ func (w *world) elections() {
 					w.T.Fatalf("%s: %v", line, err)
 				}
 			}
+			w.least = min(w.least, len(state.isr))
 			if before.leaderEpoch < 0 {
 				continue // its creation
 			}
@@ -253,7 +265,33 @@ func (w *world) elections() {
 			}
 		}
 	}
-	w.T.Logf("%d elections", total)
+	w.T.Logf("%d elections, at least %d in sync", total, w.least)
+}
+
+var elected = regexp.MustCompile(`"epoch":(\d+),.*"message":"elected controller"`)
+
+// controllers looks whether each controller epoch had one controller, and epochs only
+// went up.
+func (w *world) controllers() {
+	w.T.Helper()
+	by := make(map[int]int32)
+	for _, id := range w.ids() {
+		last := 0
+		for _, m := range elected.FindAllStringSubmatch(w.Node(id).Log(), -1) {
+			epoch, err := strconv.Atoi(m[1])
+			if err != nil {
+				w.T.Fatal(err)
+			}
+			if other, ok := by[epoch]; ok || epoch <= last {
+				w.T.Errorf("%d became the controller in epoch %d, after %d; it was %d's", id, epoch, last, other)
+			}
+			by[epoch], last = id, epoch
+		}
+	}
+	if len(by) == 0 {
+		w.T.Error("no log tells of a controller's election")
+	}
+	w.T.Logf("%d elections of a controller", len(by))
 }
 
 // sameLogs ends all nodes and compares the bytes of the replicas.

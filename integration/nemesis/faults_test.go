@@ -91,6 +91,10 @@ func (w *world) thaw(id int32) {
 func (w *world) wipe(id int32) {
 	w.T.Helper()
 	w.fault("wipe %d", id)
+	if id > 100 {
+		w.Node(id).WipeDynamic()
+		return
+	}
 	w.Node(id).Wipe()
 }
 

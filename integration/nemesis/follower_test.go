@@ -34,22 +34,3 @@ var _ = register(scenario{
 		}
 	},
 })
-
-var _ = register(scenario{
-	number: 21, name: "disk-wiped", stated: true, settings: []string{"controller.quorum.election.timeout.ms=1000"},
-	does: "a broker's disk is empty when it is back, and then a controller's",
-	run: func(w *world) {
-		for w.next(2 * time.Second) {
-			victim := w.follower(w.anyPartition())
-			w.kill(victim)
-			w.wipe(victim)
-			w.goesOn()
-			w.start(victim)
-			w.awaitWhole()
-			w.stop(victim)
-			w.goesOn()
-			w.start(victim)
-			w.awaitWhole()
-		}
-	},
-})

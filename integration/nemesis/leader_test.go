@@ -21,7 +21,7 @@ var _ = register(scenario{
 })
 
 var _ = register(scenario{
-	number: 7, name: "leader-frozen", stated: true, least: 40 * time.Second,
+	number: 7, name: "leader-frozen", stated: true, atLeast: 40 * time.Second,
 	does: "the leader of a partition stands still for thirty seconds, and goes on as if it led",
 	run: func(w *world) {
 		for w.next(2 * time.Second) {

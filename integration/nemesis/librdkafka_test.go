@@ -17,10 +17,10 @@ import (
 	"github.com/klamm/klamm/integration/nemesis/history"
 )
 
-// librdkafkaProducer is producer on librdkafka, with its settings.
-func (l *load) librdkafkaProducer(name string, idempotent bool, settings ...string) {
+// librdkafkaProducer is producer on librdkafka, with settings.
+func (l *load) librdkafkaProducer(name string, repeats bool, settings ...string) {
 	l.w.T.Helper()
-	l.script(&l.producers, history.Event{Client: name}, idempotent, append([]string{
+	l.script(&l.producers, history.Event{Client: name, Repeats: repeats}, append([]string{
 		"produce", strings.Join(l.w.Bootstrap(), ","), topic, name, fmt.Sprint(partitions), fmt.Sprint(*rate), fmt.Sprint(l.w.seed),
 	}, settings...)...)
 }
@@ -33,12 +33,12 @@ func (l *load) librdkafkaConsumer(name, how string) {
 	if grouped {
 		like.Group = group
 	}
-	l.script(&l.consumers, like, false, "consume", strings.Join(l.w.Bootstrap(), ","), topic, fmt.Sprint(partitions), group, how)
+	l.script(&l.consumers, like, "consume", strings.Join(l.w.Bootstrap(), ","), topic, fmt.Sprint(partitions), group, how)
 }
 
 // script runs a command of librdkafka.py, which prints events until its standard
-// input ends. They are of the client and group that an event names.
-func (l *load) script(among *clients, like history.Event, idempotent bool, args ...string) {
+// input ends. They have of like what they do not say.
+func (l *load) script(among *clients, like history.Event, args ...string) {
 	t := l.w.T
 	t.Helper()
 	_, words := harness.Python.Ready(t)
@@ -76,7 +76,7 @@ func (l *load) script(among *clients, like history.Event, idempotent bool, args 
 				}
 				continue
 			}
-			l.add(e, idempotent)
+			l.add(e)
 		}
 	}()
 	among.running.Go(func() {

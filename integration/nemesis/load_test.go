@@ -26,11 +26,10 @@ type load struct {
 	consumers clients
 	admin     admin
 
-	mu      sync.Mutex
-	acks    [partitions]int
-	ends    map[string]*[partitions]int64 // how far each group of consumers has come
-	gaveUp  map[string]int                // records of idempotent producers, by producer and error
-	refused map[string]int                // the same of the others
+	mu     sync.Mutex
+	acks   [partitions]int
+	ends   map[string]*[partitions]int64 // how far each group of consumers has come
+	gaveUp map[string]int                // records, by producer and error
 }
 
 // clients are some that end together.
@@ -47,7 +46,7 @@ func (c *clients) end() {
 
 func (w *world) startLoad() {
 	w.T.Helper()
-	l := &load{w: w, ends: make(map[string]*[partitions]int64), gaveUp: make(map[string]int), refused: make(map[string]int)}
+	l := &load{w: w, ends: make(map[string]*[partitions]int64), gaveUp: make(map[string]int)}
 	w.load = l
 	for _, c := range []*clients{&l.consumers, &l.producers, &l.admin.clients} {
 		c.ctx, c.stop = context.WithCancel(context.Background())
@@ -64,12 +63,14 @@ func (w *world) startLoad() {
 		acks = "all"
 	}
 	level := map[string]kgo.Acks{"all": kgo.AllISRAcks(), "1": kgo.LeaderAck()}[acks]
-	if acks == "all" {
+	if acks == "all" && !w.loses { // such a producer may stop where records are lost
 		l.producer("franz-idempotent", false)
-		l.librdkafkaProducer("librdkafka-idempotent", true, "enable.idempotence=true", "delivery.timeout.ms=600000")
+		l.librdkafkaProducer("librdkafka-idempotent", false, "enable.idempotence=true", "delivery.timeout.ms=600000")
 	}
+	// Without retries librdkafka still sends again what a leader no longer is one for,
+	// and that may have been appended.
 	l.producer("franz-repeating", true, kgo.DisableIdempotentWrite(), kgo.RequiredAcks(level))
-	l.librdkafkaProducer("librdkafka-once", false, "acks="+acks, "retries=0", "delivery.timeout.ms=15000", "request.timeout.ms=5000")
+	l.librdkafkaProducer("librdkafka-repeating", true, "acks="+acks, "retries=0", "delivery.timeout.ms=15000", "request.timeout.ms=5000")
 	l.admin.start(w)
 }
 
@@ -80,9 +81,8 @@ func (l *load) acked() [partitions]int {
 	return l.acks
 }
 
-// add takes down what a client did, and keeps count. An idempotent producer is one
-// that never gives up.
-func (l *load) add(e history.Event, idempotent bool) {
+// add takes down what a client did, and keeps count.
+func (l *load) add(e history.Event) {
 	l.w.history.Add(e)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,11 +90,7 @@ func (l *load) add(e history.Event, idempotent bool) {
 	case history.Ack:
 		l.acks[e.Partition]++
 	case history.Refused, history.Unknown:
-		to := l.refused
-		if idempotent {
-			to = l.gaveUp
-		}
-		to[e.Client+": "+e.Note]++
+		l.gaveUp[e.Client+": "+e.Note]++
 	case history.Read, history.Moved:
 		group := e.Group
 		if group == "" {
@@ -150,7 +146,7 @@ func (l *load) producer(name string, repeats bool, opts ...kgo.Opt) {
 			event := history.Event{Client: name, Partition: chance.Int32N(partitions), Offset: -1, Value: fmt.Sprintf("%s-%06d", name, i)}
 			sent := event
 			sent.Kind, sent.Repeats = history.Send, repeats
-			l.add(sent, !repeats)
+			l.add(sent)
 			client.Produce(context.Background(), &kgo.Record{Partition: event.Partition, Value: []byte(event.Value)}, func(r *kgo.Record, err error) {
 				switch {
 				case err == nil:
@@ -160,7 +156,7 @@ func (l *load) producer(name string, repeats bool, opts ...kgo.Opt) {
 				default:
 					event.Kind, event.Note = history.Unknown, err.Error()
 				}
-				l.add(event, !repeats)
+				l.add(event)
 			})
 		}
 	})
@@ -173,7 +169,7 @@ func (l *load) assigned(name string) {
 	all := make(map[int32]kgo.Offset)
 	for p := range int32(partitions) {
 		all[p] = kgo.NewOffset().At(0)
-		l.add(history.Event{Kind: history.Moved, Client: name, Partition: p}, false)
+		l.add(history.Event{Kind: history.Moved, Client: name, Partition: p})
 	}
 	client := w.NewClient(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: all}),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()), kgo.FetchMaxWait(100*time.Millisecond))
@@ -193,7 +189,7 @@ func (l *load) member(name string) {
 		kgo.AutoCommitInterval(time.Second), kgo.FetchMaxWait(100*time.Millisecond), kgo.BlockRebalanceOnPoll(),
 		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, assigned map[string][]int32) {
 			for _, p := range assigned[topic] {
-				l.add(history.Event{Kind: history.Moved, Client: name, Group: group, Partition: p}, false)
+				l.add(history.Event{Kind: history.Moved, Client: name, Group: group, Partition: p})
 			}
 		}))
 	l.consumers.running.Go(func() {
@@ -208,7 +204,7 @@ func (l *load) member(name string) {
 // took takes down what a consumer was given.
 func (l *load) took(name, group string, fetches kgo.Fetches) {
 	fetches.EachRecord(func(r *kgo.Record) {
-		l.add(history.Event{Kind: history.Read, Client: name, Group: group, Partition: r.Partition, Offset: r.Offset, Value: string(r.Value)}, false)
+		l.add(history.Event{Kind: history.Read, Client: name, Group: group, Partition: r.Partition, Offset: r.Offset, Value: string(r.Value)})
 	})
 	fetches.EachError(func(_ string, p int32, err error) {
 		if errors.Is(err, kerr.OffsetOutOfRange) && !l.w.loses {

@@ -21,7 +21,7 @@ var (
 	duration = flag.Duration("duration", 45*time.Second, "how long each cluster is broken for")
 	seed     = flag.Uint64("seed", 0, "of all chance; 0 draws one")
 	rate     = flag.Float64("rate", 100, "records a second of each producer")
-	keep     = flag.String("keep", "", "where a failure leaves directories, logs and history")
+	keep     = flag.String("keep", "", "where each run leaves directories, logs and history")
 )
 
 func TestMain(m *testing.M) { harness.WithNetwork(m) }
@@ -34,13 +34,15 @@ type scenario struct {
 
 	brokers  int               // 0 is three
 	combined bool              // the brokers are the controllers
+	dynamic  bool              // voters come and go (KIP-853)
+	waiting  int               // controllers beyond three that have no vote yet; only where the quorum is dynamic
 	settings []string          // of all nodes, over the common ones
 	configs  map[string]string // of the topic, over min.insync.replicas=2
 	acks     string            // of the producers, "" is all
 	tags     string            // the binary is built with these; "" is the one that the tests are about
 	stated   bool              // one of those that `make nemesis` runs
 	short    time.Duration     // how long it is broken for in `make integration`; 0 is that it is not part of it
-	least    time.Duration     // how long it must be broken for to be worth it
+	atLeast  time.Duration     // how long it must be broken for to be worth it
 
 	run  func(w *world)
 	then func(w *world) // may be nil

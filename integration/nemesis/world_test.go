@@ -41,6 +41,7 @@ type world struct {
 	history *history.Recorder
 	load    *load
 	report  *history.Report // once end has checked the history
+	least   int             // in-sync replicas that a partition had at any time, likewise
 
 	// replicas are the brokers that have the topic in the end; scenarios that move it
 	// change them.
@@ -61,7 +62,7 @@ func begin(t *testing.T, s scenario, seed uint64) *world {
 		dead: make(map[int32]bool), frozen: make(map[int32]bool),
 	}
 	hosts := harness.Hosts{
-		Brokers: cmp.Or(s.brokers, 3), Controllers: 3, Binary: built(t, s.tags),
+		Brokers: cmp.Or(s.brokers, 3), Controllers: 3, Dynamic: s.dynamic, Waiting: s.waiting, Binary: built(t, s.tags),
 		Settings: append([]string{
 			"auto.create.topics.enable=false",
 			fmt.Sprintf("broker.session.timeout.ms=%d", session.Milliseconds()),
@@ -80,7 +81,7 @@ func begin(t *testing.T, s scenario, seed uint64) *world {
 	w.World = harness.NewWorld(t, cluster, kgo.MetadataMinAge(100*time.Millisecond), kgo.RequestTimeoutOverhead(5*time.Second))
 	w.Patience, w.Pause = 2*time.Minute, 50*time.Millisecond
 	t.Cleanup(func() {
-		if t.Failed() {
+		if *keep != "" {
 			w.keep()
 		}
 	})
@@ -92,7 +93,7 @@ func begin(t *testing.T, s scenario, seed uint64) *world {
 	if *which == "short" {
 		long = s.short
 	}
-	w.until = time.Now().Add(max(long, s.least))
+	w.until = time.Now().Add(max(long, s.atLeast))
 	t.Logf("the load runs after %v", time.Since(began).Round(time.Millisecond))
 	return w
 }
@@ -156,12 +157,8 @@ func (w *world) brokers() (ids []int32) {
 	return ids
 }
 
-// keep leaves what a failed run had.
+// keep leaves what a run had.
 func (w *world) keep() {
-	if *keep == "" {
-		w.T.Log("-keep DIR would leave the directories, logs and the history")
-		return
-	}
 	for _, n := range w.All() {
 		n.Kill()
 	}
