@@ -41,6 +41,7 @@ func (b *Broker) APIs(cfg APIConfig) []server.API {
 	admin := &brokerapi.Admin{
 		NodeID: b.cfg.NodeID, ClusterID: b.cfg.ClusterID, Image: b.Image, Loggers: env.Loggers,
 		Static: cfg.Static, RequestTimeout: cfg.RequestTimeout, Forward: cfg.Forward, ProducerIDs: b.producerIDs, AutoCreate: cfg.AutoCreate, InternalTopics: cfg.InternalTopics, Log: b.log,
+		CatchUp: b.CatchUp,
 		ExpectTopics: func(appear bool, names []string) brokerapi.Expectation {
 			return b.applied.ExpectTopics(appear, names)
 		},

@@ -23,6 +23,7 @@ type Broker struct {
 	seen        *Applied // what has arrived, acted on or not
 	applied     *Applied
 	producerIDs *ProducerIDs
+	catchUp     *catchUp
 	heart       atomic.Pointer[heart] // nil before the registration
 
 	mu         sync.Mutex // a leaf
@@ -48,6 +49,7 @@ func New(cfg Config, log zerolog.Logger) *Broker {
 	b.epoch.Store(-1)
 	b.applied = newApplied(cfg.Replicas, b.progressed)
 	b.producerIDs = newProducerIDs(cfg.Requests, cfg.NodeID, b.Epoch, b.log)
+	b.catchUp = newCatchUp(cfg.Requests)
 	return b
 }
 
@@ -165,6 +167,7 @@ func (b *Broker) start(ctx, background context.Context, h *heart, group *sync.Wa
 		}
 	}
 	group.Go(func() { b.producerIDs.run(background) })
+	group.Go(func() { b.catchUp.run(background) })
 	if !img.Level().HasDirectories() {
 		group.Go(func() { b.registerDirs(background) })
 	}

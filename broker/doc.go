@@ -17,10 +17,11 @@
 // image. Start takes no timer: every step begins when the one before it is
 // done, and a heartbeat goes out at once when it has something to say.
 //
-// Goroutines: Run owns the heartbeats, the producer ids, topic auto-creation and
-// whatever Config.Background names, and returns after all of them. Publish is
-// called by the metadata's goroutine, which waits for the replicas to act.
-// Locks: Broker.mu, heart.mu, Applied.mu and ProducerIDs.mu are leaves.
+// Goroutines: Run owns the heartbeats, the producer ids, the question how far the
+// controller is, topic auto-creation and whatever Config.Background names, and
+// returns after all of them. Publish is called by the metadata's goroutine, which
+// waits for the replicas to act.
+// Locks: Broker.mu, heart.mu, Applied.mu, ProducerIDs.mu and catchUp.mu are leaves.
 //
 // Stop is Run's context ending: the heartbeat asks for a controlled shutdown,
 // the controller moves the leaderships and answers ShouldShutDown, Run returns.

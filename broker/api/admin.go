@@ -50,6 +50,9 @@ type Admin struct {
 	// ExpectTopics begins to look for topics that appear or go. Nil: nothing is
 	// waited for.
 	ExpectTopics func(appear bool, names []string) Expectation
+	// CatchUp waits until this broker has acted on what the controller had committed
+	// when it was called. Nil: what is not known here does not exist.
+	CatchUp func(ctx context.Context) error
 	// ProducerIDs hands out ids to idempotent producers.
 	ProducerIDs ProducerIDs
 	// AutoCreate creates the topics that Metadata is asked for and that do not

@@ -16,16 +16,19 @@ import (
 // (KIP-966): a cursor says where the next page begins.
 func (a *Admin) describeTopicPartitions(_ context.Context, req *server.Request) server.Answer {
 	body := req.Body.(*kmsg.DescribeTopicPartitionsRequest)
-	p := &topicPages{
-		metadataAnswer: metadataAnswer{self: a.NodeID, img: a.Image(), listener: req.Conn.Listener},
-		left:           int(min(max(int64(body.ResponsePartitionLimit), 1), a.brokerLayers().BrokerInt("max.request.partition.size.limit"))),
-		resp:           kmsg.NewPtrDescribeTopicPartitionsResponse(),
-	}
-	p.resp.Version = req.Version
-	if err := p.answer(body); err != nil {
-		return server.Answer{Response: refusedTopicPartitions(body, err)}
-	}
-	return server.Answer{Response: p.resp}
+	listener, version := req.Conn.Listener, req.Version
+	return a.surely(func(bool) (server.Answer, bool) {
+		p := &topicPages{
+			metadataAnswer: metadataAnswer{self: a.NodeID, img: a.Image(), listener: listener},
+			left:           int(min(max(int64(body.ResponsePartitionLimit), 1), a.brokerLayers().BrokerInt("max.request.partition.size.limit"))),
+			resp:           kmsg.NewPtrDescribeTopicPartitionsResponse(),
+		}
+		p.resp.Version = version
+		if err := p.answer(body); err != nil {
+			return server.Answer{Response: refusedTopicPartitions(body, err)}, false
+		}
+		return server.Answer{Response: p.resp}, p.unknown
+	})
 }
 
 // refusedTopicPartitions answers the same error for every topic, and nothing else.
@@ -103,6 +106,8 @@ func (p *topicPages) topic(name, from string, first int32) bool {
 		r.ErrorCode = int16(protocol.ErrUnknownTopicOrPartition)
 		if err := protocol.ValidateTopicName(name); err != nil {
 			r.ErrorCode = int16(protocol.CodeOf(err))
+		} else {
+			p.unknown = true
 		}
 		p.resp.Topics = append(p.resp.Topics, r)
 		return true

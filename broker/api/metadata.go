@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -26,18 +27,45 @@ func (a *Admin) metadata(_ context.Context, req *server.Request) server.Answer {
 	if err := checkMetadata(body); err != nil {
 		return server.Answer{Response: refusedMetadata(body, err)}
 	}
-	m := metadataAnswer{
-		self: a.NodeID, clusterID: a.ClusterID, img: a.Image(), listener: req.Conn.Listener,
-		autoCreate: a.AutoCreate != nil && (body.Version < 4 || body.AllowAutoTopicCreation),
+	client, listener := origin(req), req.Conn.Listener
+	return a.surely(func(sure bool) (server.Answer, bool) {
+		m := metadataAnswer{
+			self: a.NodeID, clusterID: a.ClusterID, img: a.Image(), listener: listener,
+			autoCreate: a.AutoCreate != nil && (body.Version < 4 || body.AllowAutoTopicCreation),
+		}
+		resp := m.answer(body)
+		if len(resp.Brokers) == 0 {
+			return server.Answer{Close: errNoBroker}, false
+		}
+		if sure && len(m.missing) > 0 {
+			a.AutoCreate.Add(m.missing, client)
+		}
+		return server.Answer{Response: resp}, m.unknown
+	})
+}
+
+// catchUpTimeout bounds the wait for what the controller has committed. Without a
+// controller nobody knows more.
+const catchUpTimeout = time.Second
+
+// surely looks, and where that finds something unknown it looks again once this
+// broker has caught up with the controller: another broker may have told the client
+// that it exists. Kafka answers what the broker knows, and clients ask again.
+func (a *Admin) surely(look func(sure bool) (answer server.Answer, unknown bool)) server.Answer {
+	sure := a.CatchUp == nil
+	answer, unknown := look(sure)
+	if sure || !unknown {
+		return answer
 	}
-	resp := m.answer(body)
-	if len(resp.Brokers) == 0 {
-		return server.Answer{Close: errNoBroker}
-	}
-	if len(m.missing) > 0 {
-		a.AutoCreate.Add(m.missing, origin(req))
-	}
-	return server.Answer{Response: resp}
+	return server.Answer{Wait: func(ctx context.Context) server.Answer {
+		ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
+		defer cancel()
+		if err := a.CatchUp(ctx); err != nil {
+			a.Log.Debug().Err(err).Msg("what is unknown here may exist")
+		}
+		answer, _ := look(true)
+		return answer
+	}}
 }
 
 // checkMetadata refuses a request as a whole.
@@ -91,6 +119,7 @@ type metadataAnswer struct {
 	autoCreate bool
 
 	missing []string // to be created: set by answer where autoCreate is
+	unknown bool     // a topic was asked for that is not there: set by answer
 
 	known []knownBroker // by id; filled when the first is looked for
 	// Blocks that the lists of the answer are cut from, and how many more
@@ -173,6 +202,7 @@ func (m *metadataAnswer) byID(version int16, id protocol.UUID, operations int32)
 	r := kmsg.NewMetadataResponseTopic()
 	r.ErrorCode = int16(protocol.ErrUnknownTopicID)
 	r.TopicID = id
+	m.unknown = true
 	return r
 }
 
@@ -190,6 +220,7 @@ func (m *metadataAnswer) byName(version int16, name string, operations int32) km
 	}
 	// Also where it is being created: the client asks again.
 	r.ErrorCode = int16(protocol.ErrUnknownTopicOrPartition)
+	m.unknown = true
 	if m.autoCreate {
 		m.missing = append(m.missing, name)
 	}
