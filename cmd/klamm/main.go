@@ -11,6 +11,7 @@
 //	klamm log dump FILE|DIR                 what a partition's files hold
 //	klamm log strays DIR...                 what was set aside, and its removal
 //	klamm replicas verify TOPIC             whether all brokers hold the same
+//	klamm reassign status                   which partitions move, and how far they are
 //	klamm can-stop NODE...                  whether anybody would notice
 //	klamm version
 //
@@ -82,7 +83,7 @@ func newRootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(newServerCommand(), newStorageCommand(), newMetadataCommand(), newQuorumCommand(), newLogCommand(), newReplicasCommand(), newCanStopCommand(), newVersionCommand())
+	root.AddCommand(newServerCommand(), newStorageCommand(), newMetadataCommand(), newQuorumCommand(), newLogCommand(), newReplicasCommand(), newReassignCommand(), newCanStopCommand(), newVersionCommand())
 	return root
 }
 
