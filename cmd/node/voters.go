@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/klamm/klamm/config"
 	"github.com/klamm/klamm/controller"
 	"github.com/klamm/klamm/metadata/record"
 	"github.com/klamm/klamm/metadata/snapshot"
@@ -31,24 +32,33 @@ func (n *node) voters(meta *metadata, formatted snapshot.Quorum) (*voterSet, err
 	for _, l := range n.cfg.Listeners.Controller {
 		s.names = append(s.names, l.Name)
 	}
-	quorum := s.log()
-	switch {
-	case quorum.Version > 0 && formatted.Version == 0 && len(n.cfg.Quorum.Voters) == 0 && quorum.Voters != nil && len(quorum.Voters.Voters) == 1:
-		// A lone voter of Kafka's, whose first checkpoint is gone.
-		s.initial = s.list(quorum.Voters)
-	case formatted.Version > 0 && formatted.Voters != nil:
-		s.initial = s.list(formatted.Voters)
-	case formatted.Version > 0:
-	case len(n.cfg.Quorum.Voters) > 0:
-		// Also where the quorum has become dynamic since: Raft knows.
-		for _, v := range n.cfg.Quorum.Voters {
-			s.initial = append(s.initial, raftlog.Voter{ID: v.ID, Endpoint: v.Address()})
-		}
-	case quorum.Version == 0:
+	if !s.begin(n.cfg.Quorum.Voters) {
 		return nil, fmt.Errorf("%s: controller.quorum.voters is empty, and %s was not formatted with --standalone, --initial-controllers or --no-initial-controllers: name the voters, such as %d@localhost:9093, or format it anew",
 			n.cfg.File, n.cfg.Dirs.Metadata, n.cfg.Node.ID)
 	}
 	return s, nil
+}
+
+// begin finds those whom a Raft log begins with, where there is none here; it is not
+// ok if nothing says who they are.
+func (s *voterSet) begin(configured []config.Voter) (ok bool) {
+	quorum := s.log()
+	switch {
+	case quorum.Version > 0 && len(configured) == 0 && quorum.Voters != nil && len(quorum.Voters.Voters) == 1:
+		// A lone voter of Kafka's, or one that was made so, whoever voted once.
+		s.initial = s.list(quorum.Voters)
+	case s.formatted.Version > 0 && s.formatted.Voters != nil:
+		s.initial = s.list(s.formatted.Voters)
+	case s.formatted.Version > 0:
+	case len(configured) > 0:
+		// Also where the quorum has become dynamic since: Raft knows.
+		for _, v := range configured {
+			s.initial = append(s.initial, raftlog.Voter{ID: v.ID, Endpoint: v.Address()})
+		}
+	case quorum.Version == 0:
+		return false
+	}
+	return true
 }
 
 // list is a record's voters, each where it listens for controllers.
