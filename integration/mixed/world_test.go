@@ -25,19 +25,33 @@ func kinds(count int, kind harness.Kind) []harness.Kind {
 // world is a cluster and a client.
 type world struct{ *harness.World }
 
+// settings are those of all nodes.
+var settings = []string{
+	"auto.create.topics.enable=false",
+	"min.insync.replicas=2",
+	"offsets.topic.replication.factor=3",
+	"offsets.topic.num.partitions=6",
+	"group.initial.rebalance.delay.ms=0",
+	// Apache Kafka's controllers find a dead broker by this alone.
+	"broker.session.timeout.ms=4000",
+	"broker.heartbeat.interval.ms=500",
+	"auto.leader.rebalance.enable=false", // the tests say who leads
+}
+
 func start(t *testing.T, controllers, brokers []harness.Kind) *world {
 	t.Helper()
-	c := harness.StartSplit(t, controllers, brokers,
-		"auto.create.topics.enable=false",
-		"min.insync.replicas=2",
-		"offsets.topic.replication.factor=3",
-		"offsets.topic.num.partitions=6",
-		"group.initial.rebalance.delay.ms=0",
-		// Apache Kafka finds a dead broker by this alone, and klamm a dead Kafka's silence.
-		"broker.session.timeout.ms=4000",
-		"broker.heartbeat.interval.ms=500",
-		"auto.leader.rebalance.enable=false", // the tests say who leads
-	)
+	return newWorld(t, harness.StartSplit(t, controllers, brokers, settings...))
+}
+
+// startKafka starts Apache Kafka's controllers, in a dynamic quorum, and three brokers.
+func startKafka(t *testing.T, controllers int) *world {
+	t.Helper()
+	t.Setenv("KLAMM_NODE", string(harness.Kafka))
+	return newWorld(t, harness.StartDynamic(t, controllers, 0, 3, settings...))
+}
+
+func newWorld(t *testing.T, c *harness.Cluster) *world {
+	t.Helper()
 	w := &world{harness.NewWorld(t, c, kgo.MetadataMinAge(100*time.Millisecond))}
 	w.Patience = 2 * time.Minute // JVMs start on what cores there are
 	return w
