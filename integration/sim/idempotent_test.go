@@ -168,14 +168,7 @@ func (i *idempotent) send() {
 		if o.flight != nil {
 			continue
 		}
-		req := kmsg.NewPtrProduceRequest()
-		req.Acks, req.TimeoutMillis = -1, int32(produceTimeout.Milliseconds())
-		t := kmsg.NewProduceRequestTopic()
-		t.Topic, t.TopicID = i.topic, i.at.topic
-		p := kmsg.NewProduceRequestTopicPartition()
-		p.Partition, p.Records = i.at.partition, o.records
-		t.Partitions = append(t.Partitions, p)
-		req.Topics = append(req.Topics, t)
+		req := produceRequest(i.topic, i.at, o.records, -1)
 		o.flight, o.alone, o.epoch = i.w.fly(i.conn, req, clientTimeout), at == 0, epoch
 		if i.to.id != leader {
 			o.alone = false

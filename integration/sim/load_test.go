@@ -141,17 +141,11 @@ func (l *load) produce() {
 		w.failf("build a batch: %v", err)
 		return
 	}
-	req := kmsg.NewPtrProduceRequest()
-	req.Acks, req.TimeoutMillis = -1, 5000
+	acks := int16(-1)
 	if w.rng.IntN(4) == 0 {
-		req.Acks = 1
+		acks = 1
 	}
-	rt := kmsg.NewProduceRequestTopic()
-	rt.Topic, rt.TopicID = t.topic.Name, t.topic.ID
-	rp := kmsg.NewProduceRequestTopicPartition()
-	rp.Partition, rp.Records = t.partition.ID, records
-	rt.Partitions = append(rt.Partitions, rp)
-	req.Topics = append(req.Topics, rt)
+	req := produceRequest(t.topic.Name, key{t.topic.ID, t.partition.ID}, records, acks)
 	l.ask(n, req, func(resp kmsg.Response) {
 		for _, rt := range resp.(*kmsg.ProduceResponse).Topics {
 			for _, rp := range rt.Partitions {
@@ -161,6 +155,18 @@ func (l *load) produce() {
 			}
 		}
 	})
+}
+
+func produceRequest(topic string, at key, records []byte, acks int16) *kmsg.ProduceRequest {
+	req := kmsg.NewPtrProduceRequest()
+	req.Acks, req.TimeoutMillis = acks, int32(produceTimeout.Milliseconds())
+	t := kmsg.NewProduceRequestTopic()
+	t.Topic, t.TopicID = topic, at.topic
+	p := kmsg.NewProduceRequestTopicPartition()
+	p.Partition, p.Records = at.partition, records
+	t.Partitions = append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	return req
 }
 
 // consume reads a partition from somewhere on.

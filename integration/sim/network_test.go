@@ -39,6 +39,9 @@ type network struct {
 	cut    map[[2]protocol.NodeID]bool // from, to
 	paused map[protocol.NodeID]bool    // nothing leaves it or reaches it
 	held   []*message
+	// gate, where there is one, keeps what it says yes to when it arrives.
+	gate  func(m *message) bool
+	gated []*message
 }
 
 // message is a request, its answer, or the end of a connection.
@@ -269,6 +272,10 @@ func (n *network) delay(m *message) time.Duration {
 func (n *network) deliver(m *message) {
 	if m.from != m.to && n.severed(m.from, m.to) {
 		n.held = append(n.held, m)
+		return
+	}
+	if n.gate != nil && n.gate(m) {
+		n.gated = append(n.gated, m)
 		return
 	}
 	c := m.conn

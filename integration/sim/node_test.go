@@ -395,6 +395,7 @@ func topicConfig(id protocol.NodeID) func(img *metadata.Image, topic string) rep
 		v := config.ResolveTopic(layers)
 		log := storage.DefaultLogConfig()
 		log.RetentionMs, log.RetentionBytes, log.SegmentBytes = -1, -1, 4<<10
+		log.FlushMessages = v.FlushMessages
 		return replica.TopicConfig{
 			Log: log, MinInSyncReplicas: int(v.MinInsyncReplicas), MaxMessageBytes: int(v.MaxMessageBytes),
 			MaxDecompressedBytes: int(v.MaxDecompressedMessageBytes), AppendTime: v.LogAppendTime,
@@ -552,6 +553,18 @@ func (n *node) awaitStop(l *life) {
 // kill ends the process at once. With a power cut what was not synced is lost, as
 // rng says.
 func (n *node) kill(powerCut *rand.Rand) {
+	if powerCut != nil {
+		n.end(n.fs.Crash(powerCut), true)
+	} else {
+		n.end(n.fs.Kill(), false)
+	}
+}
+
+// cutPower loses everything that was not synced.
+func (n *node) cutPower() { n.end(n.fs.Crash(nil), true) }
+
+// end ends the process at once, and leaves a disk.
+func (n *node) end(rest *vfs.Mem, lostPower bool) {
 	l := n.running()
 	if l == nil {
 		return
@@ -559,14 +572,10 @@ func (n *node) kill(powerCut *rand.Rand) {
 	n.w.tracef("node %d ends", n.id)
 	n.mu.Lock()
 	n.life = nil
-	n.lostPower = n.lostPower || powerCut != nil
+	n.lostPower = n.lostPower || lostPower
 	n.mu.Unlock()
 	disk := n.fs
-	if powerCut != nil {
-		n.fs = disk.Crash(powerCut)
-	} else {
-		n.fs = disk.Kill()
-	}
+	n.fs = rest
 	disk.SetHook(func(vfs.Op) error { return errors.New("the process is dead") })
 	n.w.net.died(n.id)
 	close(l.lost)

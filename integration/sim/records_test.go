@@ -239,7 +239,7 @@ func (c *checks) content(log *storage.Log) ([]byte, error) {
 	return all, nil
 }
 
-// held is what acks=all means where two replicas have to be in sync: two have it.
+// held is what acks=all means: as many replicas as have to be in sync have it.
 // Those that are down may, and who lost power may have had it: a leader that is cut
 // off hears of its fetch, and late, before it hears of its end.
 func (c *checks) held(n *node, k key, offset int64) {
@@ -247,7 +247,12 @@ func (c *checks) held(n *node, k key, offset int64) {
 	if !ok || !safe(topic.Name) {
 		return
 	}
-	have := 0
+	have, want := 0, 1
+	if config, ok := c.newest.ConfigsOf(metadata.Resource{Type: metadata.ResourceTopic, Name: topic.Name})("min.insync.replicas"); ok {
+		if _, err := fmt.Sscan(config, &want); err != nil {
+			c.w.failf("min.insync.replicas of %s: %v", topic.Name, err)
+		}
+	}
 	for _, other := range c.w.brokers() {
 		l := other.running()
 		if l == nil || other.lostPower {
@@ -263,7 +268,7 @@ func (c *checks) held(n *node, k key, offset int64) {
 			have++
 		}
 	}
-	if have < 2 {
+	if have < want {
 		c.w.failf("invariant 1: node %d acknowledges offset %d of %s-%d, which %d replicas have", n.id, offset, topic.Name, k.partition, have)
 	}
 }

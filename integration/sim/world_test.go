@@ -60,22 +60,27 @@ type event struct {
 type mix struct {
 	combined bool // nodes are controller and broker, or one of both
 	brokers  int
-	faults   map[string]int // weights
-	gap      time.Duration  // between two faults, on average
-	slow     int            // of 100 messages, how many are slow
-	stray    int            // of 1000, how many come when nobody waits for them any more
-	victim   protocol.NodeID
-	during   time.Duration
-	evidence bool
+	// controllers are one or three.
+	controllers int
+	faults      map[string]int // weights
+	gap         time.Duration  // between two faults, on average
+	slow        int            // of 100 messages, how many are slow
+	stray       int            // of 1000, how many come when nobody waits for them any more
+	victim      protocol.NodeID
+	during      time.Duration
+	evidence    bool
 }
 
 func newMix(rng *rand.Rand) mix {
 	m := mix{
-		combined: rng.IntN(3) == 0, brokers: 3 + rng.IntN(2), faults: map[string]int{},
+		combined: rng.IntN(3) == 0, brokers: 3 + rng.IntN(2), controllers: 3, faults: map[string]int{},
 		gap:  time.Duration(200+rng.IntN(1500)) * time.Millisecond,
 		slow: rng.IntN(15), stray: max(0, rng.IntN(12)-4),
 		during:   time.Duration(20+rng.IntN(25)) * time.Second,
 		evidence: rng.IntN(4) > 0,
+	}
+	if rng.IntN(5) == 0 {
+		m.controllers = 1
 	}
 	for _, fault := range faultNames() {
 		if rng.IntN(3) > 0 {
@@ -116,17 +121,17 @@ func (c *counts) add(o counts) {
 // simulate runs one seed.
 func simulate(t *testing.T, seed uint64, log bool) (out outcome) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, seed, log)
+		rng := rand.New(rand.NewPCG(seed, 0))
+		w := newWorld(t, seed, rng, newMix(rng), log)
 		w.run()
 		out = outcome{failed: w.failed, hash: w.hash, trace: w.trace, counts: w.check.counts}
 	})
 	return out
 }
 
-func newWorld(t *testing.T, seed uint64, log bool) *world {
-	rng := rand.New(rand.NewPCG(seed, 0))
+func newWorld(t *testing.T, seed uint64, rng *rand.Rand, m mix, log bool) *world {
 	w := &world{
-		t: t, seed: seed, rng: rng, mix: newMix(rng), log: zerolog.Nop(),
+		t: t, seed: seed, rng: rng, mix: m, log: zerolog.Nop(),
 		began: time.Now(), wake: make(chan struct{}, 1), hash: 14695981039346656037,
 	}
 	w.done, w.cancel = context.WithCancel(context.Background())
@@ -281,10 +286,7 @@ func (w *world) end() {
 }
 
 func (w *world) makeNodes() {
-	controllers := 3
-	if w.rng.IntN(5) == 0 {
-		controllers = 1
-	}
+	controllers := w.mix.controllers
 	n := max(controllers, w.mix.brokers)
 	if !w.mix.combined {
 		n = controllers + w.mix.brokers
