@@ -122,6 +122,7 @@ type fetchItem struct {
 	// the list of aborted transactions as empty then, else as null.
 	unknown   bool
 	unchanged bool // left out of an incremental answer
+	quiet     bool // watched from here on
 	// group is, at the first of the partitions of one topic that stand together in
 	// the answer, their number; 0 at the others.
 	group int
@@ -237,8 +238,13 @@ func (run *fetchRun) find(key fetchKey, seen map[fetchKey]int) int {
 
 // resolve finds the partitions on this broker.
 func (h *Fetch) resolve(run *fetchRun) {
+	h.resolveFrom(run, 0)
+}
+
+// resolveFrom is resolve for the items from one on.
+func (h *Fetch) resolveFrom(run *fetchRun, first int) {
 	img := h.images.Image()
-	for i := range run.items {
+	for i := first; i < len(run.items); i++ {
 		it := &run.items[i]
 		topic, err := resolveFetchTopic(img, it, run.byID)
 		if err == nil {
@@ -285,7 +291,7 @@ func resolveFetchTopic(img *metadata.Image, it *fetchItem, byID bool) (*metadata
 // it has enough bytes, nothing was asked for, or there is news that does not wait
 // (an error, a nearer replica, a diverging log, a high watermark that a replica does not know).
 func (run *fetchRun) read() bool {
-	left, ready, news := run.maxBytes, 0, len(run.items) == 0
+	left, ready, news := run.maxBytes, 0, len(run.items) == 0 && run.session == nil
 	for i := range run.items {
 		it := &run.items[i]
 		if it.partition == nil {
@@ -360,11 +366,15 @@ func (run *fetchRun) wait(ctx context.Context) server.Answer {
 		// What was read is read again after the wait: a parked fetch holds no
 		// segment.
 		run.releaseAll()
+		run.letQuiet()
 		for i := range run.items {
 			it := &run.items[i]
 			it.partition.ParkForFetch(w, run.request(it, 0, false), it.fetched)
 		}
 		woken, another := run.parked(ctx, w)
+		if run.awake() {
+			w = replica.NewWaiter(len(run.items))
+		}
 		if err := ctx.Err(); err != nil {
 			return server.Answer{Close: fmt.Errorf("fetch was parked: %w", err)}
 		}
@@ -384,6 +394,10 @@ const arrivalCost = 10 * time.Microsecond
 func (run *fetchRun) parked(ctx context.Context, w *replica.Waiter) (woken, another bool) {
 	if !run.follower {
 		return w.Wait(ctx, run.deadline), false
+	}
+	if run.watching() {
+		run.session.watcher.Wake(w)
+		defer run.session.watcher.Wake(nil)
 	}
 	until, leave := run.h.partitions.ParkForArrival(w, run.replica, run.deadline)
 	free, held := run.heldUntil()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/klamm/klamm/broker/replica"
 	"github.com/klamm/klamm/protocol"
 )
 
@@ -59,6 +60,7 @@ type fetchSession struct {
 	// one that gave records goes to the end, so that a small response limit
 	// starves nobody.
 	order sessionPartition
+	quietParts // of a follower's
 }
 
 // sessionPartition is one partition of a session.
@@ -72,14 +74,18 @@ type sessionPartition struct {
 	logStartOffset int64
 
 	prev, next *sessionPartition
+	// quiet: it is in the ring of those without news, and watched.
+	quiet bool
+	watch replica.Watch
 }
 
-func newFetchSession(id int32, byID, follower bool, now time.Time, size int) *fetchSession {
+func newFetchSession(id int32, run *fetchRun, now time.Time) *fetchSession {
 	s := &fetchSession{
-		id: id, byID: byID, follower: follower, lastUsed: now,
-		epoch: nextFetchEpoch(initialFetchEpoch), parts: make(map[fetchKey]*sessionPartition, size),
+		id: id, byID: run.byID, follower: run.follower, lastUsed: now,
+		epoch: nextFetchEpoch(initialFetchEpoch), parts: make(map[fetchKey]*sessionPartition, len(run.items)),
 	}
 	s.order.prev, s.order.next = &s.order, &s.order
+	s.quietParts.init(run, now)
 	return s
 }
 
@@ -87,6 +93,7 @@ func newFetchSession(id int32, byID, follower bool, now time.Time, size int) *fe
 func (s *fetchSession) setLocked(key fetchKey, want fetchWant) *sessionPartition {
 	if p, ok := s.parts[key]; ok {
 		p.want = want
+		s.wakeLocked(p)
 		return p
 	}
 	p := &sessionPartition{key: key, want: want, name: key.name, highWatermark: -1, logStartOffset: -1}
@@ -108,6 +115,7 @@ func (s *fetchSession) unlinkLocked(p *sessionPartition) {
 func (s *fetchSession) forgetLocked(key fetchKey) {
 	if p, ok := s.parts[key]; ok {
 		delete(s.parts, key)
+		s.wakeLocked(p)
 		s.unlinkLocked(p)
 	}
 }
@@ -201,6 +209,7 @@ func (s *fetchSession) update(run *fetchRun, req *kmsg.FetchRequest) (bool, erro
 	}
 	s.epoch = nextFetchEpoch(s.epoch)
 	run.session, run.sessionEpoch = s, s.epoch
+	s.beginQuietLocked(run)
 	for p := s.order.next; p != &s.order; p = p.next {
 		run.items = append(run.items, fetchItem{key: p.key, want: p.want, name: p.name, cached: p})
 	}
@@ -230,7 +239,10 @@ func (c *fetchSessions) touch(req *kmsg.FetchRequest, byID bool, now time.Time) 
 func (c *fetchSessions) remove(id int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.byID, id)
+	if s, ok := c.byID[id]; ok {
+		delete(c.byID, id)
+		s.endQuiet()
+	}
 }
 
 // finish completes a fetch: it decides which items are answered, notes what the
@@ -261,6 +273,7 @@ func (s *fetchSession) finish(run *fetchRun) (int32, error) {
 			s.moveLastLocked(it.cached)
 		}
 	}
+	s.letQuietLocked(run)
 	return s.id, nil
 }
 
@@ -275,7 +288,7 @@ func (c *fetchSessions) create(run *fetchRun, now time.Time) int32 {
 	for c.byID[id] != nil {
 		id = c.newID()
 	}
-	s := newFetchSession(id, run.byID, run.follower, now, len(run.items))
+	s := newFetchSession(id, run, now)
 	for i := range run.items {
 		it := &run.items[i]
 		p := s.setLocked(it.key, it.want) // nobody else knows s yet
@@ -308,6 +321,7 @@ func (c *fetchSessions) evictLocked(forFollower bool, now time.Time) bool {
 		return false
 	}
 	delete(c.byID, victim.id)
+	victim.endQuiet()
 	return true
 }
 

@@ -39,6 +39,7 @@ func (p *Partition) DeleteRecords(offset int64) (Deletion, error) {
 	if err := p.log.AdvanceLogStart(offset); err != nil {
 		return Deletion{}, fmt.Errorf("advance log start of %s: %w", p.tp, err)
 	}
+	p.waiters.wakeWatches() // followers are to hear of it
 	return Deletion{Before: offset}, nil
 }
 

@@ -213,6 +213,7 @@ func (p *Partition) become(after *metadata.Partition, act action, log Log, check
 		p.unflushedFrom, p.unflushedTo = Never, 0
 		p.waiters.wakeAll()
 	case actionUpdate:
+		p.waiters.wakeWatches() // the ISR may be another
 	default:
 		panic(fmt.Sprintf("replica: %s cannot %s", p.tp, act))
 	}

@@ -39,9 +39,10 @@ type Waiter struct {
 	places []place
 }
 
-// place is a waiter's place in the list of one partition.
+// place is a waiter's place in the list of one partition, or a watch's.
 type place struct {
 	waiter *Waiter
+	watch  *Watch
 	home   *Partition // of whose list
 
 	// Guarded by home.mu.
@@ -110,6 +111,15 @@ func (w *Waiter) signal() {
 	}
 }
 
+// signal tells whoever waits here. The caller holds home.mu.
+func (at *place) signal() {
+	if at.watch != nil {
+		at.watch.wokenLocked()
+		return
+	}
+	at.waiter.signal()
+}
+
 // waiterList is the list of those that wait at one partition, in order of
 // arrival. It is guarded by the partition's mu; its zero value is not ready.
 type waiterList struct {
@@ -139,7 +149,7 @@ func (l *waiterList) wake(highWatermark, leo int64) {
 		next := at.next
 		if highWatermark >= at.cond.HighWatermark || leo >= at.cond.LEO {
 			l.remove(at)
-			at.waiter.signal()
+			at.signal()
 		}
 		at = next
 	}
@@ -152,7 +162,7 @@ func (l *waiterList) wakeDeletions(lowWatermark int64) {
 		next := at.next
 		if at.cond.LowWatermark > 0 && lowWatermark >= at.cond.LowWatermark {
 			l.remove(at)
-			at.waiter.signal()
+			at.signal()
 		}
 		at = next
 	}
@@ -163,7 +173,7 @@ func (l *waiterList) wakeAll() {
 	for at := l.root.next; at != &l.root; {
 		next := at.next
 		l.remove(at)
-		at.waiter.signal()
+		at.signal()
 		at = next
 	}
 }
