@@ -37,6 +37,11 @@ type Config struct {
 	// the leader's readiness. Nil where this node can not know: the voters are
 	// then asked in turn.
 	Leader func() (protocol.NodeID, <-chan struct{})
+	// Known returns the controllers that may lead. One after the other they are
+	// asked too where the leader that this node knows does not answer as one: a
+	// node that is busy with the metadata hears late of another. Nil: the leader
+	// alone is asked.
+	Known func() []protocol.NodeID
 	// Dial opens a connection: see Dialer.
 	Dial func(ctx context.Context, addr string) (Conn, error)
 	// MaxConns bounds the connections, and so the requests under way; more wait.
@@ -80,7 +85,10 @@ type Client struct {
 	mu     sync.Mutex
 	closed bool
 	idle   []idleConn
-	turn   int // index into voters of the one to ask where nobody knows the leader
+	turn   int // index into the controllers of the one to ask where nobody knows the leader
+	// believed is the leader as Leader said last, asked who is asked in its place,
+	// the same until it has failed.
+	believed, asked protocol.NodeID
 }
 
 type idleConn struct {
@@ -110,6 +118,8 @@ func New(cfg Config, log zerolog.Logger) *Client {
 		log:    log.With().Str("component", "controllerclient").Logger(),
 		voters: slices.Sorted(maps.Keys(cfg.Voters)),
 		slots:  make(chan struct{}, cfg.MaxConns),
+
+		believed: protocol.NoNode, asked: protocol.NoNode,
 	}
 }
 
@@ -149,21 +159,23 @@ func (c *Client) Do(ctx context.Context, req kmsg.Request) (kmsg.Response, error
 	}
 	pause := firstPause
 	for {
-		leader, changed := c.leader()
-		resp, err := c.attempt(ctx, leader, req)
+		asked, believed, changed := c.leader()
+		resp, err := c.attempt(ctx, asked, believed, req)
 		if err == nil {
 			return resp, nil
+		}
+		if !errors.Is(err, errLeaderMoved) && !errors.Is(ctx.Err(), context.Canceled) {
+			c.nextTurn(asked)
 		}
 		if ctx.Err() != nil {
 			return nil, c.gaveUp(req, ctx, err)
 		}
 		if e := c.log.Debug(); e.Enabled() {
-			e.Err(err).Int32("node", int32(leader)).Str("request", kmsg.NameForKey(req.Key())).Msg("controller did not answer, trying again")
+			e.Err(err).Int32("node", int32(asked)).Str("request", kmsg.NameForKey(req.Key())).Msg("controller did not answer, trying again")
 		}
 		if errors.Is(err, errLeaderMoved) {
 			continue
 		}
-		c.nextTurn(leader)
 		if waitFor(ctx, changed, c.cfg.Jitter(pause)) {
 			pause = firstPause // a new leader is not in office at once, but soon
 		} else {
@@ -194,31 +206,58 @@ func waitFor(ctx context.Context, changed <-chan struct{}, d time.Duration) bool
 	return false
 }
 
-// leader returns whom to ask and a channel that is closed when another should
-// be asked; the channel may be nil.
-func (c *Client) leader() (protocol.NodeID, <-chan struct{}) {
+// leader returns whom to ask, who is believed to lead, and a channel that is closed
+// when another should be asked; the channel may be nil.
+func (c *Client) leader() (asked, believed protocol.NodeID, changed <-chan struct{}) {
 	if c.cfg.Leader != nil {
-		return c.cfg.Leader()
+		believed, changed = c.cfg.Leader()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if believed != c.believed {
+			c.believed, c.asked = believed, believed
+		}
+		return c.asked, believed, changed
 	}
 	if len(c.voters) == 0 {
-		return protocol.NoNode, nil
+		return protocol.NoNode, protocol.NoNode, nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.voters[c.turn%len(c.voters)], nil
+	node := c.voters[c.turn%len(c.voters)]
+	return node, node, nil
 }
 
-// nextTurn moves on to another voter after node did not help.
+// nextTurn moves on to another controller after node did not help. Every other time
+// that is the one believed to lead, which may only have to take office.
 func (c *Client) nextTurn(node protocol.NodeID) {
+	voters := c.voters
+	if c.cfg.Leader != nil {
+		voters = nil
+		if c.cfg.Known != nil {
+			voters = slices.Sorted(slices.Values(c.cfg.Known()))
+		}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.voters) > 0 && c.voters[c.turn%len(c.voters)] == node {
-		c.turn++
+	switch {
+	case c.cfg.Leader == nil:
+		if len(voters) > 0 && voters[c.turn%len(voters)] == node {
+			c.turn++
+		}
+	case node != c.asked: // another request has moved on
+	case node != c.believed && c.believed != protocol.NoNode:
+		c.asked = c.believed
+	default:
+		others := slices.DeleteFunc(voters, func(id protocol.NodeID) bool { return id == c.believed })
+		if len(others) > 0 {
+			c.asked = others[c.turn%len(others)]
+			c.turn++
+		}
 	}
 }
 
 // attempt asks one node once.
-func (c *Client) attempt(ctx context.Context, node protocol.NodeID, req kmsg.Request) (kmsg.Response, error) {
+func (c *Client) attempt(ctx context.Context, node, believed protocol.NodeID, req kmsg.Request) (kmsg.Response, error) {
 	addr, ok := c.cfg.Address(node)
 	if !ok {
 		if node == protocol.NoNode {
@@ -228,7 +267,7 @@ func (c *Client) attempt(ctx context.Context, node protocol.NodeID, req kmsg.Req
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.AttemptTimeout)
 	defer cancel()
-	ctx, unwatch := c.watch(ctx, node)
+	ctx, unwatch := c.watch(ctx, node, believed)
 	defer unwatch()
 	conn, err := c.take(ctx, node, addr)
 	if err != nil {
@@ -255,8 +294,9 @@ func attemptError(ctx context.Context, op string, node protocol.NodeID, addr str
 }
 
 // watch returns a context that also ends when another node leads than the one
-// that is asked. The function ends the watch and must be called.
-func (c *Client) watch(ctx context.Context, asked protocol.NodeID) (context.Context, func()) {
+// that is asked, and than was believed to when it was asked. The function ends the
+// watch and must be called.
+func (c *Client) watch(ctx context.Context, asked, believed protocol.NodeID) (context.Context, func()) {
 	if c.cfg.Leader == nil {
 		return ctx, func() {}
 	}
@@ -266,7 +306,7 @@ func (c *Client) watch(ctx context.Context, asked protocol.NodeID) (context.Cont
 		defer close(done)
 		for {
 			leader, changed := c.cfg.Leader()
-			if leader != asked && leader != protocol.NoNode {
+			if leader != asked && leader != believed && leader != protocol.NoNode {
 				cancel(errLeaderMoved)
 				return
 			}

@@ -191,6 +191,68 @@ func TestAsksTheVotersInTurn(t *testing.T) {
 	})
 }
 
+// The leader that this node knows is gone, and it does not hear of another: the
+// controllers are asked in turn, and then the one that answered, at once.
+func TestAsksOthersThanTheKnownLeader(t *testing.T) {
+	for _, gone := range []string{"refuses", "does not lead", "is not known"} {
+		t.Run(gone, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newQuorum(1)
+				q.active = 3
+				switch gone {
+				case "refuses":
+					q.down[1] = true
+				case "is not known":
+					q.leader = protocol.NoNode
+				}
+				c := q.client(Config{Leader: q.known, Known: func() []protocol.NodeID { return []protocol.NodeID{3, 2, 1} }})
+				defer c.Close()
+				for _, bound := range []time.Duration{500 * time.Millisecond, 0} {
+					begin := time.Now()
+					if err := beat(t.Context(), c); err != nil {
+						t.Fatal(err)
+					}
+					if took := time.Since(begin); took > bound {
+						t.Errorf("took %v, want at most %v", took, bound)
+					}
+				}
+				// It is told of another.
+				q.set(func() { q.leader, q.active = 2, 2 })
+				asked := len(q.asked)
+				if err := beat(t.Context(), c); err != nil {
+					t.Fatal(err)
+				}
+				if got := fmt.Sprint(q.asked[asked:]); got != "[2]" {
+					t.Errorf("asked %v, want the new leader", got)
+				}
+			})
+		})
+	}
+}
+
+// The leader's host has vanished: a request that waited for it until its deadline is
+// not the fate of the next.
+func TestAsksAnotherAfterADeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQuorum(1)
+		q.hangs[1], q.active = true, 2
+		c := q.client(Config{Leader: q.known, Known: func() []protocol.NodeID { return []protocol.NodeID{1, 2} }})
+		defer c.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := beat(ctx, c); err == nil {
+			t.Fatal("a controller that hangs has answered")
+		}
+		begin := time.Now()
+		if err := beat(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begin); took > 0 {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
 func TestOpensAnewAfterABreak(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQuorum(1)

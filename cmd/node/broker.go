@@ -80,12 +80,15 @@ type controllers interface {
 	// change.
 	Leader() (protocol.NodeID, <-chan struct{})
 	Address(protocol.NodeID) (string, bool)
+	// Controllers are those that may lead though Leader does not say so.
+	Controllers() []protocol.NodeID
 }
 
 func (n *node) controllerClient(c controllers) *controllerclient.Client {
 	return controllerclient.New(controllerclient.Config{
 		Address: c.Address,
 		Leader:  c.Leader,
+		Known:   c.Controllers,
 		Dial:    controllerclient.Dialer(client.Config{ClientID: fmt.Sprintf("broker-%d", n.cfg.Node.ID)}),
 	}, n.log)
 }

@@ -46,6 +46,9 @@ func (q *quorum) Address(id protocol.NodeID) (string, bool) {
 	return q.told.Address(id)
 }
 
+// Controllers are none besides the leader, of whom Raft tells at once.
+func (q *quorum) Controllers() []protocol.NodeID { return nil }
+
 func (q *quorum) close() error {
 	if err := q.engine.Close(); err != nil {
 		return fmt.Errorf("close raft: %w", err)

@@ -150,9 +150,28 @@ func (f *Follower) Leader() (protocol.NodeID, <-chan struct{}) {
 // Address is where a controller listens, HOST:PORT.
 func (f *Follower) Address(id protocol.NodeID) (string, bool) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	addr, ok := f.addrs[id]
+	f.mu.Unlock()
+	if !ok && f.cfg.Known != nil {
+		addr, ok = f.cfg.Known()[id]
+	}
 	return addr, ok
+}
+
+// Controllers are those whose address is known. One of them may lead already while
+// Run is busy with what the last answer brought, and does not know.
+func (f *Follower) Controllers() []protocol.NodeID {
+	f.mu.Lock()
+	ids := slices.Collect(maps.Keys(f.addrs))
+	f.mu.Unlock()
+	if f.cfg.Known != nil {
+		for id := range f.cfg.Known() {
+			if !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids
 }
 
 // errTryAgain is a round that brought nothing and says why in its text.
