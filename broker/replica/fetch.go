@@ -144,6 +144,9 @@ func (p *Partition) followerReached(req FetchRequest, epoch protocol.LeaderEpoch
 		if f.id != req.Replica {
 			continue
 		}
+		if f.outlived(req.ReplicaEpoch) {
+			return -1
+		}
 		if f.leo == unknownLEO {
 			p.events.came(p, f.id, epoch)
 		}
@@ -187,9 +190,13 @@ func (p *Partition) readError(offset int64, err error) error {
 // itself is none of its own followers.
 func (p *Partition) checkFollowerLocked(req FetchRequest) error {
 	for _, f := range p.followers {
-		if f.id == req.Replica {
-			return nil
+		if f.id != req.Replica {
+			continue
 		}
+		if f.outlived(req.ReplicaEpoch) {
+			return protocol.ErrNotLeaderForPartition // as Kafka answers
+		}
+		return nil
 	}
 	if req.CurrentLeaderEpoch >= 0 {
 		// The epoch is right, so the fetcher may know of an assignment that has

@@ -27,6 +27,10 @@ type follower struct {
 	fetchedEnd        int64
 }
 
+// outlived tells whether a fetch is of an earlier life of the follower's broker than
+// has fetched before: what it had then it may have lost.
+func (f *follower) outlived(epoch protocol.BrokerEpoch) bool { return epoch >= 0 && epoch < f.epoch }
+
 // reached takes over what a fetch says of the follower.
 func (f *follower) reached(offset, leaderLEO int64, epoch protocol.BrokerEpoch, now time.Time) {
 	switch {

@@ -152,6 +152,29 @@ func TestFollowerOfAnEarlierEpoch(t *testing.T) {
 	wantHighWatermark(t, p, log, 1)
 }
 
+// TestFetchOfAnEarlierLife: a fetch that was on its way when its broker lost its disk
+// says nothing of what the broker has now, be it in sync again or not.
+func TestFetchOfAnEarlierLife(t *testing.T) {
+	log := &fakeLog{}
+	p := leading(log, TopicConfig{}, 1, 2)
+	mustAppend(t, p, 5)
+	fetch := func(offset int64, life protocol.BrokerEpoch) error {
+		_, err := p.Fetch(FetchRequest{Offset: offset, Replica: 2, ReplicaEpoch: life, CurrentLeaderEpoch: 0, LastFetchedEpoch: -1})
+		return err
+	}
+	if err := fetch(2, 13); err != nil {
+		t.Fatal(err)
+	}
+	if err := fetch(5, 12); !errors.Is(err, protocol.ErrNotLeaderForPartition) {
+		t.Errorf("a fetch of an earlier life: %v", err)
+	}
+	wantHighWatermark(t, p, log, 2)
+	if err := fetch(3, -1); err != nil { // a version that does not tell
+		t.Fatal(err)
+	}
+	wantHighWatermark(t, p, log, 3)
+}
+
 func TestMinInSync(t *testing.T) {
 	log := &fakeLog{}
 	p := leading(log, TopicConfig{MinInSyncReplicas: 2}, 1, 2)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -22,11 +23,10 @@ import (
 func TestMigration(t *testing.T) {
 	w := startKafka(t, *kafkaControllers)
 	w.CreateOn("t", []int32{1, 2, 3}, []int32{2, 3, 1}, []int32{3, 1, 2})
-	w.CreateOn("old", []int32{1, 2, 3})
 	w.AwaitISR("t", 1, 2, 3)
-	w.Produce("old", "a", "b", "c")
-	w.commit("group", "old", 2)
-	was := w.config("old")
+	compacted := w.compacted("compacted", []int32{3, 1})
+	w.commit("group", "compacted", 2)
+	was := w.config("compacted")
 	l := w.load("t")
 	g := w.member("t", "readers")
 	l.goOn()
@@ -48,6 +48,7 @@ func TestMigration(t *testing.T) {
 	become(w.Node(1), harness.Klamm)
 	w.Node(2).Stop()
 	become(w.Node(2), harness.Klamm)
+	w.move("compacted", []int32{3, 2}) // it comes from Apache Kafka's log
 	w.Node(3).Kill()
 	become(w.Node(3), harness.Klamm)
 
@@ -64,16 +65,22 @@ func TestMigration(t *testing.T) {
 	w.AwaitISR("t", 1, 2, 3)
 	l.goOn()
 
-	if is := w.config("old"); !slices.Equal(is, was) {
+	if is := w.config("compacted"); !slices.Equal(is, was) {
 		t.Errorf("the configs of a topic were %v and are %v", was, is)
 	}
-	if got := w.committed("group", "old"); got != 2 {
+	if got := w.committed("group", "compacted"); got != 2 {
 		t.Errorf("a group has committed offset 2, and finds %d", got)
 	}
-	w.MustHave("old", []string{"a", "b", "c"})
+	for _, replicas := range [][]int32{{3, 2}, {2, 3}, {1, 2}} {
+		w.move("compacted", replicas)
+		w.lead("compacted")
+		if got := w.records("compacted"); !slices.Equal(got, compacted) {
+			t.Errorf("broker %d has of a compacted topic %q, and there was %q", replicas[0], got, compacted)
+		}
+	}
 	l.end()
 	g.end()
-	w.SameLogs("t", "old", "after")
+	w.SameLogs("t", "after")
 }
 
 // takeOver has klamm's controllers go on where Apache Kafka's have stopped. Of several,
@@ -107,6 +114,61 @@ func (w *world) takeOver() {
 		n.Restart()
 		harness.MustRun(w.T, "quorum", "add", strconv.Itoa(i+101), "--bootstrap-server", w.Nodes[0].Address)
 	}
+}
+
+// compacted creates a topic in whose log there are gaps already, and gives its records.
+func (w *world) compacted(topic string, replicas []int32) []string {
+	w.T.Helper()
+	w.CreateOn(topic, replicas)
+	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	r := kmsg.NewIncrementalAlterConfigsRequestResource()
+	r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeTopic, topic
+	for name, value := range map[string]string{"cleanup.policy": "compact", "segment.ms": "60000", "min.cleanable.dirty.ratio": "0.01"} {
+		c := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+		c.Name, c.Value = name, &value
+		r.Configs = append(r.Configs, c)
+	}
+	req.Resources = append(req.Resources, r)
+	if answer := harness.Ask[*kmsg.IncrementalAlterConfigsResponse](w.World, req).Resources[0]; answer.ErrorCode != 0 {
+		w.T.Fatalf("configs of %s: %d %v", topic, answer.ErrorCode, answer.ErrorMessage)
+	}
+	// Each round is a segment, and the last is the active one.
+	begin := time.Now().Add(-time.Hour)
+	for round := range 4 {
+		for key := range 10 {
+			err := w.Client.ProduceSync(w.Within(), &kgo.Record{
+				Topic: topic, Key: fmt.Append(nil, key), Value: fmt.Appendf(nil, "%d of round %d", key, round), Timestamp: begin.Add(time.Duration(round) * 10 * time.Minute),
+			}).FirstErr()
+			if err != nil {
+				w.T.Fatal(err)
+			}
+		}
+	}
+	var records []string
+	w.Await("a compaction", func() bool {
+		records = w.records(topic)
+		return len(records) == 20
+	})
+	return records
+}
+
+// records are those of a topic's only partition, with their offsets.
+func (w *world) records(topic string) (records []string) {
+	w.T.Helper()
+	client := w.NewClient(kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	defer client.Close()
+	end, last := w.ends(topic)[0], int64(-1)
+	for last < end-1 {
+		fetches := client.PollFetches(w.Within())
+		if err := fetches.Err(); err != nil {
+			w.T.Fatalf("read %s: %v", topic, err)
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			records = append(records, fmt.Sprintf("%d %s", r.Offset, r.Value))
+			last = r.Offset
+		})
+	}
+	return records
 }
 
 // config are the configs of a topic that are set for it.

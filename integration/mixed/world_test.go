@@ -32,6 +32,7 @@ var settings = []string{
 	"offsets.topic.replication.factor=3",
 	"offsets.topic.num.partitions=6",
 	"group.initial.rebalance.delay.ms=0",
+	"log.cleaner.backoff.ms=200",
 	// Apache Kafka's controllers find a dead broker by this alone.
 	"broker.session.timeout.ms=4000",
 	"broker.heartbeat.interval.ms=500",
