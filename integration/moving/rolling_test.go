@@ -4,6 +4,7 @@ package moving
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,21 +21,21 @@ func TestRollingRestart(t *testing.T) {
 	w.AwaitISR("t", 1, 2, 3)
 	all := w.clients("t", nil)
 	load := w.load(all)
-	w.Await("all to write and read", func() bool { return load.moved(20) })
+	load.moved("with all")
 	for _, id := range []int32{1, 2, 3} {
 		w.Await(fmt.Sprintf("node %d to be one that can be stopped", id), func() bool { return w.canStop(id) })
 		began := time.Now()
 		w.Node(id).Stop()
 		stopped := time.Since(began)
 		load.mark()
-		w.Await("all to write and read without it", func() bool { return load.moved(20) })
+		load.moved("without it")
 		began = time.Now()
 		w.Node(id).Restart()
 		t.Logf("node %d stopped within %v, served again within %v", id, stopped.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
 		load.mark()
 	}
 	w.AwaitISR("t", 1, 2, 3)
-	w.Await("all to write and read with all", func() bool { return load.moved(20) })
+	load.moved("with all")
 	load.end()
 	w.whole("t", all)
 }
@@ -131,15 +132,17 @@ func (l *load) mark() {
 	}
 }
 
-// moved tells whether each has got so many records further since the last mark,
-// writing and reading.
-func (l *load) moved(least int) bool {
+// moved waits until each has got some records further since the last mark, writing
+// and, but for those named, reading.
+func (l *load) moved(when string, waiting ...string) {
+	l.w.T.Helper()
+	const some = 30
 	for i, c := range l.clients {
-		if acked, read := c.counts(); acked < l.acked[i]+least || read < l.read[i]+least {
-			return false
-		}
+		l.w.Await(c.name+" to write and read "+when, func() bool {
+			acked, read := c.counts()
+			return acked >= l.acked[i]+some && (read >= l.read[i]+some || slices.Contains(waiting, c.name))
+		})
 	}
-	return true
 }
 
 // end waits until all that was written is acknowledged and has been read by all, and

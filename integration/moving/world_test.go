@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/klamm/klamm/integration/harness"
 	"github.com/klamm/klamm/protocol"
@@ -44,4 +45,11 @@ func (w *world) end(topic string) (records int64) {
 		records += p.Offset
 	}
 	return records
+}
+
+// fetchVersion has a client fetch by one version.
+func fetchVersion(version int16) *kversion.Versions {
+	v := kversion.Stable()
+	v.SetMaxKeyVersion(int16(kmsg.Fetch), version)
+	return v
 }
