@@ -14,6 +14,8 @@ type Dynamic struct {
 	// RecoveryThreads (num.recovery.threads.per.data.dir): logs of one directory
 	// that are opened at a time, so only a start looks at it. Default 2.
 	RecoveryThreads int
+	// Fetchers (num.replica.fetchers) is how many pull from one broker. Default 1.
+	Fetchers int
 	// LeaderRate and FollowerRate (leader.replication.throttled.rate and the
 	// follower's) bound what moving replicas may send and fetch, in bytes a second.
 	// They exist at run time only. The default bounds nothing.
@@ -44,7 +46,7 @@ type ConnectionLimits struct {
 // dynamicNames are the keys that ResolveDynamic reads, those of listeners apart.
 var dynamicNames = []string{
 	"max.connections", "max.connection.creation.rate", "max.connections.per.ip", perIPOverridesKey,
-	"num.recovery.threads.per.data.dir", leaderRateKey, followerRateKey,
+	"num.recovery.threads.per.data.dir", "num.replica.fetchers", leaderRateKey, followerRateKey,
 }
 
 const (
@@ -69,6 +71,7 @@ func ResolveDynamic(l Layers, listeners []string) Dynamic {
 			Listeners:        make(map[string]ConnectionLimits),
 		},
 		RecoveryThreads: int(l.brokerInt("num.recovery.threads.per.data.dir")),
+		Fetchers:        int(l.brokerInt("num.replica.fetchers")),
 		LeaderRate:      l.throttleRate(leaderRateKey),
 		FollowerRate:    l.throttleRate(followerRateKey),
 	}

@@ -15,7 +15,7 @@ func TestResolveDynamic(t *testing.T) {
 			ConnectionLimits: ConnectionLimits{Max: all, Rate: all}, PerIP: all,
 			PerIPOverrides: map[string]int{}, Listeners: map[string]ConnectionLimits{},
 		},
-		RecoveryThreads: 2, LeaderRate: math.MaxInt64, FollowerRate: math.MaxInt64,
+		RecoveryThreads: 2, Fetchers: 1, LeaderRate: math.MaxInt64, FollowerRate: math.MaxInt64,
 	}
 	layers := Layers{}
 	check := func(what string, want Dynamic) {

@@ -59,7 +59,7 @@ type fetchSession struct {
 	// order is the ring of the partitions in the order in which they are read:
 	// one that gave records goes to the end, so that a small response limit
 	// starves nobody.
-	order sessionPartition
+	order      sessionPartition
 	quietParts // of a follower's
 }
 

@@ -44,6 +44,7 @@ func (h *brokerHalf) applyConfigs(delta *cluster.Delta, img *cluster.Image) {
 	}
 	dynamic := h.configs.dynamic(img)
 	h.throttles.set(dynamic)
+	h.puller.Resize(dynamic.Fetchers)
 	limits := h.n.connectionLimits(context.Background(), dynamic.Connections)
 	for _, connections := range h.n.connections {
 		connections.SetLimits(limits)

@@ -12,18 +12,19 @@ import (
 
 // take does what an answer asks for, partition after partition. The error is of
 // the connection: what is wrong with one partition is that partition's.
-func (f *fetcher) take(resp *kmsg.FetchResponse, all asked) error {
+func (f *fetcher) take(resp *kmsg.FetchResponse, asked map[key]*entry) error {
 	for i := range resp.Topics {
 		t := &resp.Topics[i]
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
-			w, ok := all[key{t.TopicID, p.Partition}]
-			if !ok {
+			e := asked[key{t.TopicID, p.Partition}]
+			if e == nil {
 				return fmt.Errorf("the answer has partition %d of topic %x, which was not asked for", p.Partition, t.TopicID)
 			}
-			if err := f.takePartition(w, p); err != nil {
+			if err := f.takePartition(want{e, e.at}, p); err != nil {
 				return err
 			}
+			f.lookAt(e)
 		}
 	}
 	return nil

@@ -37,20 +37,29 @@ type fetcher struct {
 	changed chan struct{}
 	mu      sync.Mutex
 	entries map[key]*entry
+	// queue are those to look at before the next fetch: whose position may be another
+	// than the leader was told. resting are those that rest.
+	queue, resting []*entry
 
 	// Of run's goroutine.
 	conn    Conn
 	session session
-	failing bool // the last round failed, and was logged
+	failing bool      // the last round failed, and was logged
+	looked  time.Time // when all positions were last looked at
 	// held is how long the throttle keeps partitions back, 0 where it does not.
 	held time.Duration
 }
 
 // entry is one partition that is pulled.
 type entry struct {
+	key       key
 	partition *replica.Partition
-	// until is when its rest after a failure ends. Guarded by fetcher.mu.
-	until time.Time
+	// Guarded by fetcher.mu: whether it is in the queue, and when its rest after a
+	// failure ends, zero where it has none.
+	queued bool
+	until  time.Time
+	// at is the position that the leader was told in this session. Of run's goroutine.
+	at replica.Position
 	// rested is how long it has rested since it was last well. Of run's goroutine.
 	rested time.Duration
 	// synced: nothing was appended since it was last seen to that what must be synced
@@ -78,7 +87,9 @@ func (f *fetcher) add(partitions []*replica.Partition) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, p := range partitions {
-		f.entries[keyOf(p)] = &entry{partition: p}
+		e := &entry{key: keyOf(p), partition: p}
+		f.entries[e.key] = e
+		f.lookAtLocked(e)
 	}
 	select {
 	case f.changed <- struct{}{}:
@@ -90,8 +101,26 @@ func (f *fetcher) add(partitions []*replica.Partition) {
 func (f *fetcher) remove(p *replica.Partition) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.entries, keyOf(p))
+	if e := f.entries[keyOf(p)]; e != nil {
+		delete(f.entries, e.key)
+		f.lookAtLocked(e)
+	}
 	return len(f.entries)
+}
+
+// lookAtLocked has an entry's position looked at before the next fetch.
+func (f *fetcher) lookAtLocked(e *entry) {
+	if !e.queued {
+		e.queued = true
+		f.queue = append(f.queue, e)
+	}
+}
+
+// lookAtAllLocked is lookAtLocked for all.
+func (f *fetcher) lookAtAllLocked() {
+	for _, e := range f.entries {
+		f.lookAtLocked(e)
+	}
 }
 
 // firstRest is the rest after the first failure: the leader may know of its
@@ -100,9 +129,13 @@ const firstRest = 20 * time.Millisecond
 
 // rest leaves a partition alone for a while, for longer each time until Backoff.
 func (f *fetcher) rest(e *entry) {
+	f.session.forget(e.key)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	e.rested = min(max(firstRest, 2*e.rested), f.pool.cfg.Backoff)
+	if e.until.IsZero() {
+		f.resting = append(f.resting, e)
+	}
 	e.until = time.Now().Add(e.rested)
 }
 
@@ -112,7 +145,7 @@ func (f *fetcher) run() {
 	defer f.disconnect()
 	for f.ctx.Err() == nil {
 		wants, next := f.wants(time.Now())
-		if len(wants) == 0 {
+		if len(wants) == 0 && len(f.session.known) == 0 {
 			f.pause(next)
 			continue
 		}
@@ -124,39 +157,35 @@ func (f *fetcher) run() {
 			f.disconnect()
 			if !f.failing { // a broker that is away is told of once
 				f.failing = true
-				f.log.Warn().Err(err).Int("partitions", len(wants)).Msg("fetch failed, is tried again")
+				f.log.Warn().Err(err).Int("partitions", f.count()).Msg("fetch failed, is tried again")
 			}
 			f.pause(f.pool.cfg.Backoff)
 		}
 	}
 }
 
-// wants is what is to be fetched now, and, where that is nothing, when the next
-// rest ends, or what a throttle holds may go.
+// lookAtAll is how often all positions are looked at, also those that nothing has
+// changed as far as is known here: retention moves the start of a log.
+const lookAtAll = 30 * time.Second
+
+// wants is what the leader has to be told of before the next fetch, and when the next
+// rest ends, or what a throttle holds may go, −1 where nothing does. What is not to be
+// fetched now the session forgets.
 func (f *fetcher) wants(now time.Time) ([]want, time.Duration) {
-	f.mu.Lock()
-	entries := make([]*entry, 0, len(f.entries))
-	next := time.Duration(-1)
-	for _, e := range f.entries {
-		if left := e.until.Sub(now); left > 0 {
-			if next < 0 || left < next {
-				next = left
-			}
-			continue
-		}
-		entries = append(entries, e)
-	}
-	f.mu.Unlock()
+	queue, next := f.due(now)
 	f.held = 0
-	wants := make([]want, 0, len(entries))
-	for _, e := range entries {
+	var wants []want
+	for _, e := range queue {
 		at, ok := e.partition.Position()
 		if !ok || at.Leader != f.source {
+			f.session.forget(e.key)
 			continue
 		}
 		if at.Throttled {
 			if held := f.pool.cfg.Throttle.Wait(); held > 0 {
 				f.held = held
+				f.session.forget(e.key)
+				f.lookAt(e)
 				continue
 			}
 		}
@@ -166,6 +195,65 @@ func (f *fetcher) wants(now time.Time) ([]want, time.Duration) {
 		next = f.held
 	}
 	return wants, next
+}
+
+// due empties the queue, with those whose rest is over.
+func (f *fetcher) due(now time.Time) (queue []*entry, next time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	next = -1
+	if len(f.resting) > 0 {
+		f.resting = slices.DeleteFunc(f.resting, func(e *entry) bool {
+			left := e.until.Sub(now)
+			if left > 0 {
+				if next < 0 || left < next {
+					next = left
+				}
+				return false
+			}
+			e.until = time.Time{}
+			f.lookAtLocked(e)
+			return true
+		})
+	}
+	if now.Sub(f.looked) > lookAtAll {
+		f.looked = now
+		f.lookAtAllLocked()
+	}
+	queue = f.queue
+	f.queue = nil
+	n := 0
+	for _, e := range queue {
+		e.queued = false
+		switch current := f.entries[e.key]; {
+		case current == nil:
+			f.session.forget(e.key)
+		case current == e && e.until.IsZero():
+			queue[n] = e
+			n++
+		}
+	}
+	return queue[:n], next
+}
+
+func (f *fetcher) lookAt(e *entry) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lookAtLocked(e)
+}
+
+func (f *fetcher) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.entries)
+}
+
+// endSession has the leader told of everything again.
+func (f *fetcher) endSession() {
+	f.session = session{}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lookAtAllLocked()
 }
 
 // pause waits for other partitions or, where it is not negative, for a time.
@@ -188,10 +276,10 @@ func (f *fetcher) round(wants []want) error {
 	if err := f.connect(); err != nil {
 		return err
 	}
-	if wants = f.flush(wants); len(wants) == 0 {
+	if wants = f.flush(wants); len(wants) == 0 && len(f.session.known) == 0 {
 		return nil
 	}
-	req, asked := f.session.request(wants)
+	req := f.session.request(wants)
 	cfg := &f.pool.cfg
 	req.ReplicaID = int32(cfg.Node)
 	req.ReplicaState.ID, req.ReplicaState.Epoch = int32(cfg.Node), int64(cfg.Epoch())
@@ -214,13 +302,16 @@ func (f *fetcher) round(wants []want) error {
 		return fmt.Errorf("a fetch is answered with %T", answer)
 	}
 	if code := protocol.Error(resp.ErrorCode); code != protocol.None {
-		f.session = session{}
+		f.endSession()
 		if code == protocol.ErrFetchSessionIDNotFound || code == protocol.ErrInvalidFetchSessionEpoch {
 			return nil // the next one begins another session
 		}
 		return code
 	}
-	f.session.answered(resp.SessionID, asked)
+	asked := f.session.known
+	if !f.session.answered(resp.SessionID) {
+		f.endSession()
+	}
 	return f.take(resp, asked)
 }
 
@@ -266,6 +357,7 @@ func (f *fetcher) flush(wants []want) []want {
 			due[i].synced = false
 			failed[due[i].entry] = true
 			f.done(due[i], err)
+			f.lookAt(due[i].entry)
 		}
 	}
 	return slices.DeleteFunc(wants, func(w want) bool { return failed[w.entry] })
@@ -292,7 +384,7 @@ func (f *fetcher) connect() error {
 }
 
 func (f *fetcher) disconnect() {
-	f.session = session{}
+	f.endSession()
 	if f.conn != nil {
 		_ = f.conn.Close() // of no further use, whatever it says
 		f.conn = nil

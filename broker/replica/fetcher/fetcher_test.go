@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,7 +49,7 @@ func (l *leader) Close() error { return nil }
 // world is broker 1 with partitions of topic t that broker 2 leads.
 type world struct {
 	*leader
-	dials   int
+	dials   atomic.Int32
 	pool    *Pool
 	fs      *vfs.Mem
 	manager *replica.Manager
@@ -70,7 +71,7 @@ func runWith(t *testing.T, partitions int, config storage.LogConfig, do func(w *
 		pool := New(Config{
 			Node: 1, Epoch: func() protocol.BrokerEpoch { return 7 },
 			Addr: func(protocol.NodeID) (string, bool) { return "b2:9092", true },
-			Dial: func(context.Context, string) (Conn, error) { w.dials++; return w.leader, nil },
+			Dial: func(context.Context, string) (Conn, error) { w.dials.Add(1); return w.leader, nil },
 		}, zerolog.Nop())
 		w.pool = pool
 		fs := vfs.NewMem()
@@ -283,8 +284,8 @@ func TestConnectionLost(t *testing.T) {
 		w.answers <- answer(9)
 		w.fetch(t)
 		w.answers <- errors.New("connection reset")
-		if req := w.fetch(t); w.dials != 2 || req.SessionEpoch != 0 {
-			t.Fatalf("after %d dials: %+v", w.dials, req)
+		if req := w.fetch(t); w.dials.Load() != 2 || req.SessionEpoch != 0 {
+			t.Fatalf("after %d dials: %+v", w.dials.Load(), req)
 		}
 	})
 }

@@ -133,7 +133,12 @@ func (p *Pool) Update(follow []replica.Following, leave []*replica.Partition) {
 			p.leaveLocked(following.Partition)
 		}
 	}
-	// Nothing leaves a fetcher any more: those that get some are not ended.
+	p.joinLocked(follow)
+}
+
+// joinLocked has partitions pulled. Nothing leaves a fetcher any more: those that get
+// some are not ended.
+func (p *Pool) joinLocked(follow []replica.Following) {
 	added := make(map[*fetcher][]*replica.Partition)
 	for _, following := range follow {
 		s := share{following.Leader, p.number(following.Partition)}
@@ -152,6 +157,27 @@ func (p *Pool) Update(follow []replica.Following, leave []*replica.Partition) {
 			p.group.Go(f.run)
 		}
 	}
+}
+
+// Resize changes how many fetchers pull from one broker.
+func (p *Pool) Resize(perSource int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if perSource < 1 || perSource == p.cfg.PerSource || p.closed {
+		return
+	}
+	p.cfg.PerSource = perSource
+	var moving []replica.Following
+	for partition, f := range p.at {
+		if f.number != p.number(partition) {
+			moving = append(moving, replica.Following{Partition: partition, Leader: f.source})
+		}
+	}
+	for _, m := range moving {
+		p.leaveLocked(m.Partition)
+	}
+	p.joinLocked(moving)
+	p.log.Info().Int("fetchers", perSource).Int("moved", len(moving)).Msg("another number of fetchers pulls from each broker")
 }
 
 func (p *Pool) leaveLocked(partition *replica.Partition) {

@@ -7,8 +7,6 @@ import (
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"github.com/klamm/klamm/broker/replica"
 )
 
 // session is an incremental fetch session (KIP-227): what the leader knows that
@@ -16,28 +14,28 @@ import (
 type session struct {
 	id    int32
 	epoch int32 // of the next request; 0 asks for a session
-	known map[key]replica.Position
+	// known are those that the leader fetches for, each with what it was told, gone
+	// those that it has still to forget.
+	known map[key]*entry
+	gone  map[key]struct{}
 }
 
-// asked is what a request asks for.
-type asked map[key]want
-
-// request is the next fetch: all partitions, or, in a session, what is different
-// from what the leader knows.
-func (s *session) request(wants []want) (*kmsg.FetchRequest, asked) {
+// request is the next fetch: what is different from what the leader knows.
+func (s *session) request(wants []want) *kmsg.FetchRequest {
 	req := kmsg.NewPtrFetchRequest()
 	req.SessionID, req.SessionEpoch = s.id, s.epoch
-	all := make(asked, len(wants))
-	for _, w := range wants {
-		all[keyOf(w.partition)] = w
+	if s.known == nil {
+		s.known = make(map[key]*entry, len(wants))
 	}
 	// Partitions of a topic stand together.
-	slices.SortFunc(wants, func(a, b want) int { return compare(keyOf(a.partition), keyOf(b.partition)) })
+	slices.SortFunc(wants, func(a, b want) int { return compare(a.key, b.key) })
 	for _, w := range wants {
-		if known, ok := s.known[keyOf(w.partition)]; ok && known == w.at {
+		if s.known[w.key] == w.entry && w.entry.at == w.at {
 			continue
 		}
-		id := w.partition.TopicID()
+		s.known[w.key], w.entry.at = w.entry, w.at
+		delete(s.gone, w.key)
+		id := w.key.topic
 		if n := len(req.Topics); n == 0 || req.Topics[n-1].TopicID != id {
 			t := kmsg.NewFetchRequestTopic()
 			t.Topic, t.TopicID = w.partition.TopicPartition().Topic, id
@@ -45,38 +43,44 @@ func (s *session) request(wants []want) (*kmsg.FetchRequest, asked) {
 		}
 		t := &req.Topics[len(req.Topics)-1]
 		p := kmsg.NewFetchRequestTopicPartition()
-		p.Partition = w.partition.TopicPartition().Partition
+		p.Partition = w.key.partition
 		p.CurrentLeaderEpoch, p.FetchOffset, p.LastFetchedEpoch = int32(w.at.LeaderEpoch), w.at.Offset, int32(w.at.LastEpoch)
 		p.LogStartOffset, p.HighWatermark = w.at.LogStartOffset, w.at.HighWatermark
 		t.Partitions = append(t.Partitions, p)
 	}
-	for k := range s.known {
-		if _, ok := all[k]; ok {
-			continue
-		}
+	for k := range s.gone {
 		t := kmsg.NewFetchRequestForgottenTopic()
 		t.TopicID, t.Partitions = k.topic, []int32{k.partition}
 		req.ForgottenTopics = append(req.ForgottenTopics, t)
 	}
-	return req, all
+	return req
 }
 
-// answered goes on to the next epoch, in the session that the leader gave.
-func (s *session) answered(id int32, all asked) {
-	switch {
-	case id == 0: // it has none to give
-		*s = session{}
+// forget has the leader fetch no more for a partition.
+func (s *session) forget(k key) {
+	if s.known[k] == nil {
 		return
+	}
+	delete(s.known, k)
+	if s.gone == nil {
+		s.gone = make(map[key]struct{})
+	}
+	s.gone[k] = struct{}{}
+}
+
+// answered goes on to the next epoch, in the session that the leader gave. It returns
+// false where it has none to give.
+func (s *session) answered(id int32) bool {
+	switch {
+	case id == 0:
+		return false
 	case s.epoch == math.MaxInt32:
 		s.epoch = 1
 	default:
 		s.epoch++
 	}
-	s.id = id
-	s.known = make(map[key]replica.Position, len(all))
-	for k, w := range all {
-		s.known[k] = w.at
-	}
+	s.id, s.gone = id, nil
+	return true
 }
 
 func compare(a, b key) int {
