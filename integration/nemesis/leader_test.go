@@ -22,16 +22,22 @@ var _ = register(scenario{
 
 var _ = register(scenario{
 	number: 7, name: "leader-frozen", stated: true, atLeast: 40 * time.Second,
-	does: "the leader of a partition stands still for thirty seconds, and goes on as if it led",
+	does: "the leader of a partition stands still for thirty seconds, and finds requests of old when it goes on",
 	run: func(w *world) {
 		for w.next(2 * time.Second) {
 			victim := w.leader(w.anyPartition())
+			epochs := w.epochs(victim)
+			z := w.hauntedBy(victim)
 			w.freeze(victim)
+			z.send()
 			w.awaitNewLeader(victim)
+			z.send()
 			w.goesOn()
 			w.rest(30*time.Second - session)
 			w.thaw(victim)
 			w.awaitWhole()
+			z.refused(victim, epochs)
+			z.end()
 		}
 	},
 })

@@ -132,7 +132,7 @@ func Check(events []Event) *Report {
 				c.acks[e.Value] = place{e.Partition, e.Offset}
 				c.saw(e)
 			}
-		case Read:
+		case Read, Glimpse:
 			c.saw(e)
 		case Final:
 			c.Logged++

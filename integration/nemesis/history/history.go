@@ -20,6 +20,7 @@ const (
 	Refused Kind = "refused" // it is not in the log, and never will be
 	Unknown Kind = "unknown" // it may be in the log, once, or not
 	Read    Kind = "read"    // a consumer was given the record at an offset
+	Glimpse Kind = "glimpse" // the same, of a consumer that need not see all, nor in order
 	Moved   Kind = "moved"   // a consumer was given a partition anew, and may begin elsewhere
 	Final   Kind = "final"   // a record of the last reading, which is of the whole log
 	Fault   Kind = "fault"   // something was done to the cluster
