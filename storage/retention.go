@@ -93,7 +93,7 @@ func (l *Log) agesLocked(now time.Time) ([]agedSegment, error) {
 	old := l.cfg.RetentionMs >= 0
 	for i, s := range l.segments {
 		a := agedSegment{End: l.endLocked(i), Size: s.size, Active: i == len(l.segments)-1, NewestMs: math.MaxInt64}
-		if old {
+		if old && !(a.Active && a.Size == 0) { // that one stays, and its age would be a look at the disk
 			newest, err := l.newestLocked(s)
 			if err != nil {
 				return nil, err
