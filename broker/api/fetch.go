@@ -46,6 +46,13 @@ func (c *FetchConfig) setDefaults() {
 	}
 }
 
+// caughtUpSource has images, and can wait until they show what the controller had
+// committed when it was asked to.
+type caughtUpSource interface {
+	imageSource
+	CatchUp(ctx context.Context) error
+}
+
 // followedSource finds partitions, and tells when a follower gets another one.
 type followedSource interface {
 	partitionSource
@@ -55,14 +62,14 @@ type followedSource interface {
 // Fetch answers Fetch requests of consumers and of other replicas.
 type Fetch struct {
 	cfg        FetchConfig
-	images     imageSource
+	images     caughtUpSource
 	partitions followedSource
 	sessions   *fetchSessions
 	log        zerolog.Logger
 }
 
 // NewFetch returns the handler over the partitions of this broker.
-func NewFetch(cfg FetchConfig, images imageSource, partitions followedSource, log zerolog.Logger) *Fetch {
+func NewFetch(cfg FetchConfig, images caughtUpSource, partitions followedSource, log zerolog.Logger) *Fetch {
 	cfg.setDefaults()
 	return &Fetch{
 		cfg: cfg, images: images, partitions: partitions,
@@ -157,6 +164,9 @@ func (h *Fetch) Handle(_ context.Context, req *server.Request) server.Answer {
 	}
 	h.resolve(run)
 	if run.read() || body.MaxWaitMillis <= 0 {
+		if run.doubtful() {
+			return server.Answer{Wait: run.ascertain}
+		}
 		return run.answer()
 	}
 	run.deadline = req.Received.Add(time.Duration(body.MaxWaitMillis) * time.Millisecond)
@@ -379,6 +389,9 @@ func (run *fetchRun) wait(ctx context.Context) server.Answer {
 			return server.Answer{Close: fmt.Errorf("fetch was parked: %w", err)}
 		}
 		if run.read() || !woken || another || !time.Now().Before(run.deadline) {
+			if run.doubtful() {
+				return run.ascertain(ctx)
+			}
 			return run.answer()
 		}
 	}

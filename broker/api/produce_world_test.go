@@ -32,6 +32,8 @@ type dataWorld struct {
 	config  map[string]replica.TopicConfig
 	wrap    func(replica.Log) replica.Log // what the partitions get in place of their logs
 
+	catchUp func(context.Context) error // nil: there is nothing new
+
 	produce     *Produce
 	fetch       *Fetch
 	listOffsets *ListOffsets
@@ -63,6 +65,13 @@ func (w *dataWorld) start() {
 }
 
 func (w *dataWorld) Image() *metadata.Image { return w.image.Load() }
+
+func (w *dataWorld) CatchUp(ctx context.Context) error {
+	if w.catchUp == nil {
+		return nil
+	}
+	return w.catchUp(ctx)
+}
 
 // apply replays records and lets the replicas follow.
 func (w *dataWorld) apply(records ...record.Record) {

@@ -152,7 +152,7 @@ func TestPreferredReadReplica(t *testing.T) {
 // fetch asks a broker for partition 0 of topic t, and does not wait for records.
 func (w *world) fetch(at int32, version int16, offset int64, epoch int32, rack string) kmsg.FetchResponseTopicPartition {
 	w.T.Helper()
-	client := w.NewClient(kgo.MaxVersions(fetchVersion(version)))
+	client := w.NewClient(kgo.SeedBrokers(w.Node(at).Address), kgo.MaxVersions(fetchVersion(version)))
 	defer client.Close()
 	req := kmsg.NewPtrFetchRequest()
 	req.MaxBytes, req.MinBytes, req.Rack, req.SessionEpoch = 1<<20, 1, rack, -1

@@ -3,6 +3,7 @@
 package moving
 
 import (
+	"sync"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -16,6 +17,7 @@ import (
 type world struct {
 	*harness.World
 	topics int // created so far
+	mu     sync.Mutex
 }
 
 // start starts nodes whose topics need two replicas in sync.
