@@ -48,4 +48,7 @@ func TestElectionsAreCounted(t *testing.T) {
 			t.Errorf("%s: %d eligible and %d unclean, want %d and %d", step.what, e, u, step.eligible, step.unclean)
 		}
 	}
+	if n := counted.all.Load(); n != 3 {
+		t.Errorf("%d elections in all, want 3", n)
+	}
 }

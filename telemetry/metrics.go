@@ -16,6 +16,7 @@ import (
 // Metrics are what a node shows of itself.
 type Metrics struct {
 	registry *prometheus.Registry
+	names    []string // of all that were added
 }
 
 // New returns metrics of the process and of the build.
@@ -34,12 +35,14 @@ func New(version string) *Metrics {
 // Gauge adds a number that read is asked for, from any goroutine, whenever
 // somebody looks. A name can be added once.
 func (m *Metrics) Gauge(name, help string, read func() float64) {
+	m.names = append(m.names, name)
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read))
 }
 
 // Counter adds a number that only grows while the process lives. Its labels are
 // alternating names and values, which tell it from others of its name.
 func (m *Metrics) Counter(name, help string, read func() float64, labels ...string) {
+	m.names = append(m.names, name)
 	of := make(prometheus.Labels, len(labels)/2)
 	for i := 0; i+1 < len(labels); i += 2 {
 		of[labels[i]] = labels[i+1]
@@ -50,6 +53,7 @@ func (m *Metrics) Counter(name, help string, read func() float64, labels ...stri
 // Labelled adds a number with one label, whose value may change with it; ok false
 // leaves it out.
 func (m *Metrics) Labelled(name, help, label string, read func() (of string, value float64, ok bool)) {
+	m.names = append(m.names, name)
 	m.registry.MustRegister(labelled{desc: prometheus.NewDesc(name, help, []string{label}, nil), read: read})
 }
 
@@ -66,6 +70,60 @@ func (l labelled) Collect(out chan<- prometheus.Metric) {
 	if of, value, ok := l.read(); ok {
 		out <- prometheus.MustNewConstMetric(l.desc, prometheus.GaugeValue, value, of)
 	}
+}
+
+// Family is a name under which there may be any number of series.
+type Family struct {
+	Name, Help string
+	Counter    bool // it only grows while the process lives; a gauge otherwise
+}
+
+// Emit takes one number of a family. Labels are alternating names and values; the
+// series of a family need not have the same ones.
+type Emit func(f *Family, value float64, labels ...string)
+
+// Collect adds families whose numbers are read together, whenever somebody looks, and
+// whose series come and go.
+func (m *Metrics) Collect(read func(Emit), families ...*Family) {
+	for _, f := range families {
+		m.names = append(m.names, f.Name)
+	}
+	m.registry.MustRegister(collected(read))
+}
+
+// Names are those of all metrics that were added here.
+func (m *Metrics) Names() []string { return m.names }
+
+type collected func(Emit)
+
+// Describe implements prometheus.Collector. Which series there are is not known
+// before they are read.
+func (c collected) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (c collected) Collect(out chan<- prometheus.Metric) {
+	type shape struct {
+		family *Family
+		labels int // a family's series of as many labels have the same ones
+	}
+	known := make(map[shape]*prometheus.Desc)
+	c(func(f *Family, value float64, labels ...string) {
+		n := len(labels) / 2
+		names, values := make([]string, n), make([]string, n)
+		for i := range n {
+			names[i], values[i] = labels[2*i], labels[2*i+1]
+		}
+		desc := known[shape{f, n}]
+		if desc == nil {
+			desc = prometheus.NewDesc(f.Name, f.Help, names, nil)
+			known[shape{f, n}] = desc
+		}
+		kind := prometheus.GaugeValue
+		if f.Counter {
+			kind = prometheus.CounterValue
+		}
+		out <- prometheus.MustNewConstMetric(desc, kind, value, values...)
+	})
 }
 
 // Bounds of a scrape: who reads slower than this is cut off.

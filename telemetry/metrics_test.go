@@ -18,6 +18,14 @@ func TestServe(t *testing.T) {
 	for _, way := range []string{"evidence", "timeout"} {
 		m.Counter("klamm_found_total", "Found.", func() float64 { return float64(len(way)) }, "by", way)
 	}
+	bytes := &Family{Name: "kafka_server_brokertopicmetrics_bytesin_total", Help: "Bytes.", Counter: true}
+	m.Collect(func(emit Emit) {
+		emit(bytes, 12)
+		emit(bytes, 5, "topic", "a")
+		if state.Load() > 0 {
+			emit(bytes, 7, "topic", "b")
+		}
+	}, bytes)
 	ln, err := net.Listen("tcp", "localhost:0")
 	if err != nil {
 		t.Fatal(err)
@@ -39,13 +47,16 @@ func TestServe(t *testing.T) {
 	}
 	for _, want := range []string{"kafka_server_kafkaserver_brokerstate 0\n", "kafka_server_kafkaserver_brokerstate 3\n"} {
 		code, body := get("/metrics")
-		for _, text := range []string{want, `version="v1.2"`, "klamm_found_total{by=\"evidence\"} 8\n", "klamm_found_total{by=\"timeout\"} 7\n", "go_goroutines ", "process_open_fds "} {
+		for _, text := range []string{want, `version="v1.2"`, "bytesin_total 12\n", "bytesin_total{topic=\"a\"} 5\n", "klamm_found_total{by=\"evidence\"} 8\n", "klamm_found_total{by=\"timeout\"} 7\n", "go_goroutines ", "process_open_fds "} {
 			if code != 200 || !strings.Contains(body, text) {
 				t.Errorf("%d: no %q", code, text)
 			}
 		}
 		if labelled := strings.Contains(body, "klamm_digest{digest=\"a1\"} 7\n"); labelled != (state.Load() > 0) {
 			t.Errorf("in state %d the label is there: %t", state.Load(), labelled)
+		}
+		if topic := strings.Contains(body, "bytesin_total{topic=\"b\"} 7\n"); topic != (state.Load() > 0) {
+			t.Errorf("in state %d topic b is there: %t", state.Load(), topic)
 		}
 		state.Store(3)
 	}

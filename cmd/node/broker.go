@@ -195,6 +195,7 @@ func (h *brokerHalf) load(ctx context.Context, img *cluster.Image) error {
 		Node: h.n.cfg.Node.ID, Store: replica.NewStore(store), TopicConfig: h.configs.topic,
 		Puller: h.puller, ISR: h.inSync(),
 	}, h.n.log)
+	h.n.gauges.half.Store(h)
 	return nil
 }
 

@@ -16,6 +16,7 @@ import (
 // served from the start on, so that a start can be watched.
 type gauges struct {
 	broker   atomic.Pointer[broker.Broker]
+	half     atomic.Pointer[brokerHalf] // once its logs are loaded
 	quorum   atomic.Pointer[quorum]
 	follower atomic.Pointer[follower.Follower] // where there is no quorum
 	replayer atomic.Pointer[replay.Replayer]
@@ -59,6 +60,8 @@ func (g *gauges) register(m *telemetry.Metrics) {
 			return float64(broker.NotRunning)
 		})
 	g.registerQuorum(m)
+	g.registerReplicas(m)
+	g.registerGroups(m)
 	m.Gauge("kafka_server_broker_metadata_metrics_last_applied_record_offset",
 		"Offset of the last metadata record that the broker has acted on.",
 		func() float64 {

@@ -51,6 +51,10 @@ func (g *gauges) registerQuorum(m *telemetry.Metrics) {
 		"Leaders who may have lost records that this controller has seen elected.",
 		of(func(q *quorum) float64 { return float64(q.controller.UncleanElections()) }))
 
+	m.Counter("kafka_controller_controllerstats_leaderelectionrateandtimems_count",
+		"Leaders that this controller has seen elected, whatever for.",
+		of(func(q *quorum) float64 { return float64(q.controller.Elections()) }))
+
 	c := census{offset: -1}
 	for _, number := range []struct {
 		name, help string

@@ -105,6 +105,8 @@ func (m *Machine) Handle(now time.Time, to coordinator.Token, event any) coordin
 		t.deleteOffsets(to, e)
 	case Describe:
 		t.describe(to, e.Group)
+	case Count:
+		t.count(to)
 	case List:
 		t.list(to, e)
 	case Delete:
