@@ -422,7 +422,9 @@ func (run *produceRun) wait(ctx context.Context) server.Answer {
 			}
 		}
 		woken := w.Wait(ctx, run.deadline)
-		if err := ctx.Err(); err != nil {
+		// At a stop the partitions have moved on just before, and the client wants to
+		// be told of it rather than to find the connection closed.
+		if err := ctx.Err(); err != nil && run.settle() > 0 {
 			return server.Answer{Close: fmt.Errorf("produce was parked: %w", err)}
 		}
 		if (!woken || !time.Now().Before(run.deadline)) && run.settle() > 0 {

@@ -394,6 +394,41 @@ func TestProduceTimesOut(t *testing.T) {
 	})
 }
 
+// TestStopAfterLeadershipLost: a request that waits when the broker stops is answered
+// where all of it is settled, as it is once leaders have moved; otherwise its
+// connection is closed.
+func TestStopAfterLeadershipLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newDataWorld(t)
+		id := w.topic("t", 1, 1, 1, 2)
+		for _, moved := range []bool{false, true} {
+			body := produceRequest(12, -1, "t", plainBatch(1))
+			ctx, stop := context.WithCancel(t.Context())
+			a := w.handler(body)(ctx, w.request(body))
+			if a.Wait == nil {
+				t.Fatal("the request does not wait")
+			}
+			if moved {
+				w.lead(id, 2)
+			}
+			stop()
+			resp, err := decodeAnswer(body, complete(ctx, a))
+			if !moved {
+				if err == nil {
+					t.Errorf("what is not settled is answered: %+v", resp)
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if code := protocol.Error(resp.(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode); code != protocol.ErrNotLeaderForPartition {
+				t.Errorf("%v", code)
+			}
+		}
+	})
+}
+
 // TestLeadershipLostWhileWaiting: the answer names the new leader (KIP-951).
 func TestLeadershipLostWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -41,8 +41,8 @@ type Conn struct {
 	in      *input
 	// idleArmed tells that the read deadline is that of idleness.
 	idleArmed bool
-	// served tells that a request has been handled.
-	served bool
+	// answered tells that an answer has been written.
+	answered atomic.Bool
 	// clientID is the last client id: the next one is most often the same.
 	clientID string
 
@@ -139,7 +139,7 @@ func (c *Conn) run(parent context.Context) {
 	cancel()
 	stop()
 	c.logEnd(err)
-	if !c.served && parent.Err() != nil {
+	if !c.answered.Load() && parent.Err() != nil {
 		reset(c.netConn)
 		return
 	}
@@ -198,9 +198,7 @@ func (c *Conn) readOne(ctx context.Context, cancel context.CancelFunc, f *frame)
 	if err := c.nextFrame(ctx, f); err != nil {
 		return err
 	}
-	err := c.dispatch(ctx, cancel, f.bytes)
-	c.served = c.served || err == nil
-	return err
+	return c.dispatch(ctx, cancel, f.bytes)
 }
 
 // startsWithPreface tells whether the connection begins with the preface, and

@@ -86,26 +86,38 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// A connection that was accepted and has had no answer yet when the server stops
-// is reset: clients try again. One that was served ends in order.
-func TestStopResetsWhoWasNotServed(t *testing.T) {
+// A connection that has had no answer yet when the server stops is reset, whether it
+// was accepted only or has a request that is dropped: clients try again. One that had
+// an answer ends in order.
+func TestStopResetsWhoWasNotAnswered(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, stop := serveOn(t, Config{}, ln, metadata(empty))
-	fresh, served := connect(t, ln.Addr().String()), connect(t, ln.Addr().String())
-	served.send(1, metadataRequest())
-	served.expect(1)
-	for s.Connections() < 2 {
+	parked := make(chan struct{})
+	s, stop := serveOn(t, Config{}, ln, metadata(empty), produce(func(context.Context, *Request) Answer {
+		return Answer{Wait: func(ctx context.Context) Answer {
+			close(parked)
+			<-ctx.Done()
+			return Answer{Close: errors.New("was parked")}
+		}}
+	}))
+	fresh, waiting, answered := connect(t, ln.Addr().String()), connect(t, ln.Addr().String()), connect(t, ln.Addr().String())
+	answered.send(1, metadataRequest())
+	answered.expect(1)
+	waiting.send(1, produceRequest())
+	<-parked
+	for s.Connections() < 3 {
 		time.Sleep(time.Millisecond)
 	}
 	stop()
-	if _, err := fresh.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("not served: %v", err)
+	for name, p := range map[string]*peer{"accepted": fresh, "waiting": waiting} {
+		if _, err := p.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
-	if _, err := served.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("served: %v", err)
+	if _, err := answered.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("answered: %v", err)
 	}
 }
 

@@ -104,8 +104,10 @@ func (c *Conn) write(ctx context.Context, p *pending) error {
 	if len(a.Parts) == 0 && len(head) <= flushSize {
 		c.setWriteDeadline()
 		_, err := c.netConn.Write(head)
+		c.answered.Store(true)
 		return err
 	}
+	c.answered.Store(true)
 	return c.writeParts(head, a.Parts)
 }
 
