@@ -10,7 +10,7 @@ FUZZTIME ?= 20s
 SEEDS ?= 10000
 SCENARIO ?= stated
 
-.PHONY: all build run test sim integration nemesis bench lint fuzz clean help
+.PHONY: all build run test sim integration nemesis mixed bench lint fuzz clean help
 
 all: build
 
@@ -38,6 +38,9 @@ integration: build ## real processes, real clients, kill -9
 
 nemesis: build ## clusters broken under load, eight ways; SCENARIO=all or numbers for others
 	KLAMM=$(CURDIR)/$(BIN) $(GO) test -tags integration -count 1 -v -timeout 2h ./integration/nemesis -scenario $(SCENARIO)
+
+mixed: build ## clusters of klamm's and Apache Kafka's nodes, with a quorum of Kafka's
+	KLAMM=$(CURDIR)/$(BIN) $(GO) test -tags integration -count 1 -v -timeout 30m ./integration/mixed -controllers 3
 
 bench: ## benchmarks of the hot paths
 	$(GO) test -run '^$$' -bench . -benchmem ./...
