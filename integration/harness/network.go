@@ -207,6 +207,13 @@ func (n *Network) DropTo(port int, from, to int32) {
 	n.rule(to, fmt.Sprintf("ip saddr %s tcp dport %d drop", n.address(from), port))
 }
 
+// Slow lets through so many bytes a second of what one node sends another, and loses
+// the rest.
+func (n *Network) Slow(from, to int32, bytes int) {
+	n.t.Helper()
+	n.rule(to, fmt.Sprintf("ip saddr %s limit rate over %d bytes/second burst 4096 bytes drop", n.address(from), bytes))
+}
+
 // Cut loses every packet between two nodes.
 func (n *Network) Cut(a, b int32) {
 	n.t.Helper()

@@ -166,6 +166,15 @@ func (n *Node) Become(kind Kind) {
 	}
 }
 
+// Use has the next process be of another binary of klamm.
+func (n *Node) Use(binary string) {
+	n.t.Helper()
+	if i := slices.Index(n.command, cmp.Or(n.binary, Binary(n.t))); i >= 0 {
+		n.command[i] = binary // what is before it enters the node's host
+	}
+	n.binary = binary
+}
+
 // endWithTest has the process end with the test, and shows its log where that fails.
 func (n *Node) endWithTest(id int) {
 	n.t.Cleanup(func() {
