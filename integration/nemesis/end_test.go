@@ -254,7 +254,7 @@ func (w *world) elections() {
 				w.T.Errorf("%s: another leader, not the next epoch: %s", name, line)
 			}
 			may := slices.Concat(before.isr, before.eligible)
-			if len(may) == 0 && strings.Contains(c.Cause, "last known leader elected") {
+			if len(before.isr)+len(state.eligible) == 0 && strings.Contains(c.Cause, "last known leader elected") {
 				may = before.last // who led alone has all that was acknowledged, unless its disk lost it
 			}
 			if strings.Contains(c.Cause, "reassignment completed") {

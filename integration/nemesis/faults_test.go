@@ -62,6 +62,7 @@ func (w *world) stop(id int32) {
 func (w *world) start(ids ...int32) {
 	w.T.Helper()
 	w.fault("start %v", ids)
+	began := time.Now()
 	for _, id := range ids {
 		w.Node(id).Launch()
 		delete(w.dead, id)
@@ -69,6 +70,7 @@ func (w *world) start(ids ...int32) {
 	for _, id := range ids {
 		w.Node(id).Await()
 	}
+	w.T.Logf("started in %v", time.Since(began).Round(time.Millisecond))
 }
 
 // freeze has a node stand still.

@@ -5,7 +5,7 @@ package nemesis
 import "time"
 
 var _ = register(scenario{
-	number: 2, name: "follower-killed", stated: true,
+	number: 2, name: "follower-killed",
 	does: "a follower is killed while it appends, and is back at once or after a while",
 	run: func(w *world) {
 		for w.next(time.Second) {
@@ -27,6 +27,19 @@ var _ = register(scenario{
 	does: "all brokers are killed in one moment; what was written was not lost with the processes",
 	run: func(w *world) {
 		for w.next(5 * time.Second) {
+			w.kill(w.brokers()...)
+			w.start(w.brokers()...)
+			w.goesOn()
+			w.awaitWhole()
+		}
+	},
+})
+
+var _ = register(scenario{
+	number: 27, name: "all-nodes-killed", combined: true,
+	does: "all nodes, which are controllers and brokers, are killed in one moment",
+	run: func(w *world) {
+		for w.next(4 * time.Second) {
 			w.kill(w.brokers()...)
 			w.start(w.brokers()...)
 			w.goesOn()

@@ -33,7 +33,7 @@ type scenario struct {
 	does   string // in a line
 
 	brokers  int               // 0 is three
-	combined bool              // the brokers are the controllers
+	combined bool              // the brokers are the controllers, ids 1 to 3
 	dynamic  bool              // voters come and go (KIP-853)
 	waiting  int               // controllers beyond three that have no vote yet; only where the quorum is dynamic
 	settings []string          // of all nodes, over the common ones
