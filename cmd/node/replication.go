@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/klamm/klamm/broker/replica"
 	"github.com/klamm/klamm/broker/replica/fetcher"
@@ -12,10 +13,14 @@ import (
 	"github.com/klamm/klamm/quota"
 )
 
+// leaderSilence is for how long a leader's host may not be heard of. A follower that
+// waits longer than a cut lasts leaves the ISR, or holds up all acks=all writes.
+const leaderSilence = 4 * time.Second
+
 // newPuller pulls from the other brokers what is followed here.
 func (h *brokerHalf) newPuller() *fetcher.Pool {
 	cfg := h.n.cfg
-	dial := client.Config{ClientID: fmt.Sprintf("broker-%d-fetcher", cfg.Node.ID), Reuse: true}
+	dial := client.Config{ClientID: fmt.Sprintf("broker-%d-fetcher", cfg.Node.ID), Reuse: true, Silence: leaderSilence}
 	return fetcher.New(fetcher.Config{
 		Node:  cfg.Node.ID,
 		Epoch: h.broker.Epoch,

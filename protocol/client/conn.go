@@ -28,6 +28,10 @@ type Config struct {
 	// until the next request. It is for connections with one request at a time
 	// and large responses.
 	Reuse bool
+	// Silence, where it is not 0, ends a connection whose peer's host has not been
+	// heard of for so long: behind a silent cut the system would wait for minutes,
+	// or until it is tried again, long after the cut is over.
+	Silence time.Duration
 	// Dial opens the connection; a TLS dialer goes here. Default: TCP.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
@@ -69,7 +73,7 @@ func Dial(ctx context.Context, addr string, cfg Config) (*Conn, error) {
 		cfg.MaxFrame = 128 << 20
 	}
 	if cfg.Dial == nil {
-		cfg.Dial = new(net.Dialer).DialContext
+		cfg.Dial = dialer(cfg.Silence).DialContext
 	}
 	nc, err := cfg.Dial(ctx, "tcp", addr)
 	if err != nil {

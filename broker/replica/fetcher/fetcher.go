@@ -365,6 +365,10 @@ func (f *fetcher) flush(wants []want) []want {
 
 var errUnknownAddress = errors.New("the metadata has no address of it for brokers")
 
+// dialTimeout bounds an attempt to connect: the system asks again at growing
+// intervals, so that after a cut a new attempt is faster than one that is under way.
+const dialTimeout = 4 * time.Second
+
 func (f *fetcher) connect() error {
 	if f.conn != nil {
 		return nil
@@ -373,7 +377,7 @@ func (f *fetcher) connect() error {
 	if !ok {
 		return errUnknownAddress
 	}
-	ctx, cancel := context.WithTimeout(f.ctx, f.pool.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(f.ctx, min(f.pool.cfg.Timeout, dialTimeout))
 	defer cancel()
 	conn, err := f.pool.cfg.Dial(ctx, addr)
 	if err != nil {
