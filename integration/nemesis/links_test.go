@@ -56,7 +56,7 @@ var _ = register(scenario{
 })
 
 var _ = register(scenario{
-	number: 13, name: "leader-without-followers", atLeast: 40 * time.Second,
+	number: 13, name: "leader-without-followers", stated: true, atLeast: 40 * time.Second,
 	does: "a leader is cut off from the other brokers, not from clients and controllers: alone in sync it acknowledges nothing",
 	run: func(w *world) {
 		for w.next(time.Second) {
