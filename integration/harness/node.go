@@ -18,8 +18,8 @@ import (
 )
 
 // startTimeout bounds a start; a node is up in far less than a second, Kafka's
-// in some, and a busy machine is given time.
-const startTimeout = 60 * time.Second
+// in some, several of them on a busy machine in a minute.
+const startTimeout = 3 * time.Minute
 
 // stopTimeout bounds the end of a process after a signal.
 const stopTimeout = 30 * time.Second
