@@ -30,6 +30,18 @@ func KafkaTools(t *testing.T) string {
 	return filepath.Join(root(t), "integration", "kafkatools", "kafka")
 }
 
+// Build is a klamm of this checkout that is built with tags.
+func Build(t *testing.T, tags string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "klamm")
+	cmd := exec.Command("go", "build", "-tags", tags, "-o", path, "./cmd/klamm")
+	cmd.Dir, cmd.Env = root(t), append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build with %s: %v\n%s", tags, err, out)
+	}
+	return path
+}
+
 // root is the directory of the checkout.
 func root(t *testing.T) string {
 	t.Helper()

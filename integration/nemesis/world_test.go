@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -104,13 +103,7 @@ func built(t *testing.T, tags string) string {
 	if tags == "" {
 		return harness.Binary(t)
 	}
-	path := filepath.Join(t.TempDir(), "klamm")
-	cmd := exec.Command("go", "build", "-tags", tags, "-o", path, "github.com/klamm/klamm/cmd/klamm")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build with %s: %v\n%s", tags, err, out)
-	}
-	return path
+	return harness.Build(t, tags)
 }
 
 // create creates the topic on brokers 1 to 3, each of which is the first of some.
