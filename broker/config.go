@@ -57,6 +57,9 @@ type Config struct {
 	// The broker then stops without its leaderships having moved: clients notice,
 	// no record is lost.
 	ShutdownSilence time.Duration
+	// ShutdownNotice is for how long a broker that has been let go still answers,
+	// where there is another one: see pointElsewhere. Default 0.5 s.
+	ShutdownNotice time.Duration
 	// Lost is closed when the node can not go on, because the metadata log below
 	// the broker has failed: nothing is waited for then, since each second in which
 	// this node looks alive is one in which nobody takes over. Nil: never.
@@ -64,6 +67,10 @@ type Config struct {
 
 	// Controller is for registration and heartbeats alone: see controllerclient.
 	Controller Controller
+	// Moved returns a channel that is closed when the controller changes: a heartbeat
+	// is due then, since the connection that carries it is how the next one finds that
+	// this process ended. Nil: it is not known.
+	Moved func() <-chan struct{}
 	// Requests is for what others send to the controller: producer ids here,
 	// forwarded requests in broker/api.
 	Requests Controller
@@ -92,4 +99,5 @@ func (c *Config) setDefaults() {
 	def(&c.RegistrationTimeout, time.Minute)
 	def(&c.ShutdownTimeout, 30*time.Second)
 	def(&c.ShutdownSilence, 5*time.Second)
+	def(&c.ShutdownNotice, 500*time.Millisecond)
 }

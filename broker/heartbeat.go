@@ -97,19 +97,29 @@ func (h *heart) silence() time.Duration {
 func (h *heart) run(ctx context.Context) {
 	timer := time.NewTimer(h.cfg.HeartbeatInterval)
 	defer timer.Stop()
+	moved := h.moved()
 	for {
 		select {
 		case <-timer.C:
 		case <-h.wake:
+		case <-moved:
 		case <-ctx.Done():
 			return
 		}
+		moved = h.moved() // before the heartbeat, which may come to the one before
 		next := h.beat(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		timer.Reset(next)
 	}
+}
+
+func (h *heart) moved() <-chan struct{} {
+	if h.cfg.Moved == nil {
+		return nil
+	}
+	return h.cfg.Moved()
 }
 
 // beat sends one heartbeat and returns when the next is due.

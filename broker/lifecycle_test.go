@@ -308,6 +308,41 @@ func TestHeartbeatsWhileRunning(t *testing.T) {
 	})
 }
 
+// Another controller hears of the broker at once: by the end of the connection it will
+// know when this process is gone.
+func TestHeartbeatToAnotherController(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		cfg := c.config()
+		moved := make(chan struct{})
+		var mu sync.Mutex
+		cfg.Moved = func() <-chan struct{} {
+			mu.Lock()
+			defer mu.Unlock()
+			return moved
+		}
+		b, stop := life(t, cfg)
+		<-b.Serving()
+		time.Sleep(500 * time.Millisecond)
+		heard := func() int {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return len(c.events)
+		}
+		before := heard()
+		mu.Lock()
+		close(moved)
+		moved = make(chan struct{})
+		mu.Unlock()
+		time.Sleep(2 * time.Millisecond)
+		synctest.Wait()
+		if n := heard() - before; n != 1 {
+			t.Errorf("%d heartbeats at a change of the controller, want 1", n)
+		}
+		_ = stop()
+	})
+}
+
 // A directory that fails is reported at once, and with every heartbeat from then on.
 func TestFailedDirectoryIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

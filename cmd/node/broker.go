@@ -47,7 +47,11 @@ func (n *node) runBroker(ctx context.Context, below *stage, meta *metadata, c co
 	h.heartbeats, h.requests = n.controllerClient(c), n.controllerClient(c)
 	defer h.heartbeats.Close()
 	defer h.requests.Close()
-	if err := h.build(below, meta); err != nil {
+	moved := func() <-chan struct{} {
+		_, changed := c.Leader()
+		return changed
+	}
+	if err := h.build(below, meta, moved); err != nil {
 		return err
 	}
 	n.gauges.broker.Store(h.broker)
@@ -93,7 +97,7 @@ func (n *node) controllerClient(c controllers) *controllerclient.Client {
 	}, n.log)
 }
 
-func (h *brokerHalf) build(below *stage, meta *metadata) error {
+func (h *brokerHalf) build(below *stage, meta *metadata, moved func() <-chan struct{}) error {
 	cfg := h.n.cfg
 	endpoints, err := advertised(cfg.Listeners.Advertised)
 	if err != nil {
@@ -121,6 +125,7 @@ func (h *brokerHalf) build(below *stage, meta *metadata) error {
 		RegistrationTimeout: cfg.Broker.RegistrationTimeout,
 		ControlledShutdown:  cfg.Broker.ControlledShutdown,
 		Controller:          h.heartbeats,
+		Moved:               moved,
 		Requests:            h.requests,
 		Subscribe:           func(s broker.Subscriber) { meta.replayer.Subscribe(s) },
 		Load:                h.load,
