@@ -5,4 +5,5 @@ const (
 	brokenFence   = "fence"   // broken_fence
 	brokenLife    = "life"    // broken_life
 	brokenUnclean = "unclean" // broken_unclean
+	brokenKept    = "kept"    // broken_kept
 )

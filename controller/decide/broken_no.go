@@ -1,4 +1,4 @@
-//go:build !broken_fence && !broken_life && !broken_unclean
+//go:build !broken_fence && !broken_life && !broken_unclean && !broken_kept
 
 package decide
 

@@ -62,6 +62,7 @@ func RegisterBroker(img *metadata.Image, req *kmsg.BrokerRegistrationRequest, ha
 	reg.BrokerEpoch, reg.Fenced = protocol.BrokerEpoch(img.Offset()+1), true
 	// Before v3 a broker does not say how it stopped; Kafka assumes the best.
 	clean := known && (req.Version < 3 || protocol.BrokerEpoch(req.PreviousBrokerEpoch) == old.Epoch)
+	clean = clean || broken == brokenKept
 	cause := ofBroker(id, "registered")
 	if known && !clean {
 		cause = ofBroker(id, "registered after an unclean stop")
