@@ -94,6 +94,7 @@ func (v *watcher) Publish(delta *metadata.Delta, img *metadata.Image) {
 		c.topicChanged(v, topic, img)
 	}
 	if img.Offset() > c.newest.Offset() {
+		c.comesBack(c.newest, img)
 		c.newest = img
 		c.fencedLead(img)
 	}
@@ -182,6 +183,23 @@ func brief(p *metadata.Partition) string {
 		}
 	}
 	return s
+}
+
+// comesBack is what a registration does to who has not stopped in order: it may have
+// lost records, and is no member of anything on the strength of what it had (KIP-966).
+func (c *checks) comesBack(before, img *metadata.Image) {
+	for b := range img.Brokers() {
+		n := c.w.node(b.ID)
+		if old, ok := before.Broker(b.ID); ok && old.Epoch == b.Epoch || !n.unclean {
+			continue
+		}
+		n.unclean = false
+		for t, p := range img.PartitionsOn(b.ID) {
+			if p.Leader == b.ID || slices.Contains(p.ISR, b.ID) || slices.Contains(p.ELR, b.ID) {
+				c.w.failf("at offset %d broker %d, which did not stop in order, is back in %s-%d: %s", img.Offset(), b.ID, t.Name, p.ID, brief(p))
+			}
+		}
+	}
 }
 
 // fencedLead is invariant 10.

@@ -6,6 +6,10 @@
 //	go test ./integration/sim -run TestSim -v -args -seed 171 -log
 //	make sim    # 10,000 seeds, then the faults that they must catch
 //
+// Where nothing is left to chance, clusters of two or three brokers are driven step by
+// step: testdata/scenarios tells the classical ways to lose a record, testdata/cells
+// tries every cell of a table of restarts. Both are rewritten with -rewrite.
+//
 // # What runs
 //
 // The product's own code, put together as cmd/node does it: controller with
@@ -43,15 +47,24 @@
 //
 // # What is looked at
 //
-// Of the invariants of docs/architecture.md: 1 (acks=all), 2, 3, 4, 8, 9, 10 and
-// 11; and that what is applied is the same everywhere and held by a majority. For 1
-// there are topics named safe…, with three replicas, two of which must be in sync;
-// with those named wild… anything is done. Power is cut at one broker only, and not
-// where others are killed or moves are cancelled: a replica that ends uncleanly is
-// taken for one that may have lost records (KIP-966), a cancelled move takes replicas
-// out of the ISR at once, as Kafka's does, and two of them are one too many.
+// Of the invariants of docs/architecture.md: 1 (acks=all), 2, 3, 4, 5, 8, 9, 10, 11
+// and 12; that what is applied is the same everywhere and held by a majority; and that
+// a broker which did not stop in order comes back with no place in any ISR or ELR
+// (KIP-966). For 1 there are topics named safe…, with three replicas, two of which must
+// be in sync; with those named wild… anything is done. Each safe partition has an
+// idempotent producer, with five batches in flight, which sends again what it does not
+// know to be appended, and a consumer that goes on behind what it has; others send one
+// record, or read anywhere. What a replica takes for committed is compared at every
+// step with what everybody else was told or shown.
+//
+// Power is cut at one broker only, and not where others are killed or moves are
+// cancelled: a replica that ends uncleanly is taken for one that may have lost records,
+// a cancelled move takes replicas out of the ISR at once, as Kafka's does, and two of
+// them are one too many. Where safe topics sync every record (flush.messages=1) it is
+// cut anywhere, and at all at once, and nothing may be lost.
 //
 // That a fault would be seen is shown by builds with one put in (broken_test.go).
 //
-// Start reading at world.run, then faults_test.go and check_test.go.
+// Start reading at world.run, then faults_test.go, check_test.go and records_test.go;
+// script_test.go for what is driven step by step.
 package sim

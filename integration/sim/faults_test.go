@@ -24,6 +24,7 @@ func init() {
 		"election":  (*world).upset,
 		"snapshot":  func(w *world) { w.snapshot(w.anyNode()) },
 		"kill all":  (*world).killAll,
+		"blackout":  (*world).blackout,
 	}
 }
 
@@ -70,9 +71,26 @@ func (w *world) killAll() {
 	}
 }
 
-// cutPower strikes one broker only, so that no more than one replica ever loses
-// what was not synced, and that of the controllers, whose Raft is synced.
+// blackout cuts the power of all.
+func (w *world) blackout() {
+	if w.rng.IntN(4) > 0 {
+		return
+	}
+	for _, n := range w.nodes {
+		n.kill(w.rng)
+		w.restart(n)
+	}
+}
+
+// cutPower strikes one broker only, unless everything is synced, so that no more than
+// one replica ever loses what was not synced; and the controllers, whose Raft is synced.
 func (w *world) cutPower() {
+	if w.mix.synced {
+		n := w.anyNode()
+		n.kill(w.rng)
+		w.restart(n)
+		return
+	}
 	n := w.node(w.mix.victim)
 	if c := w.controllers(); w.rng.IntN(3) == 0 {
 		n = c[w.rng.IntN(len(c))]
@@ -86,7 +104,7 @@ func (w *world) cutPower() {
 
 func (w *world) stopOne() {
 	n := w.anyNode()
-	if w.mix.faults["power cut"] > 0 && n.broker && n.listens(protocol.BrokerListener) == 0 {
+	if w.mix.faults["power cut"] > 0 && !w.mix.synced && n.broker && n.listens(protocol.BrokerListener) == 0 {
 		// Stopped between its registration and the loading of its logs it comes
 		// back as one that ended uncleanly (as in Kafka): see newMix.
 		return

@@ -200,6 +200,9 @@ func (l *load) create(name string, partitions int32) {
 	if safe(name) {
 		config("min.insync.replicas", "2")
 		config("unclean.leader.election.enable", "false")
+		if l.w.mix.synced {
+			config("flush.messages", "1")
+		}
 	} else {
 		t.ReplicationFactor = int16(1 + l.w.rng.IntN(3))
 	}

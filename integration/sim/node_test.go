@@ -63,6 +63,15 @@ type node struct {
 	mu        sync.Mutex
 	life      *life // nil while it is down
 	lostPower bool  // in any of its lives
+	unclean   bool  // its last life was registered and did not stop in order
+
+	ends map[protocol.TopicPartition]end // of the logs when the last life ended
+}
+
+// end is up to where a log has to be there again.
+type end struct {
+	topic  protocol.UUID
+	offset int64
 }
 
 // life is one process.
@@ -456,6 +465,7 @@ func (l *life) load(ctx context.Context, img *metadata.Image, requests *controll
 	if err != nil {
 		return err
 	}
+	l.recovered(store)
 	pull := fetcher.New(fetcher.Config{
 		Node: n.id, Epoch: l.broker.Epoch, MaxWait: fetchWait, Backoff: 200 * time.Millisecond, Timeout: requestTimeout,
 		Addr: func(id protocol.NodeID) (string, bool) {
@@ -570,6 +580,7 @@ func (n *node) end(rest *vfs.Mem, lostPower bool) {
 		return
 	}
 	n.w.tracef("node %d ends", n.id)
+	n.remember(l, lostPower)
 	n.mu.Lock()
 	n.life = nil
 	n.lostPower = n.lostPower || lostPower
@@ -587,6 +598,45 @@ func (n *node) end(rest *vfs.Mem, lostPower bool) {
 		c.Close()
 	}
 	l.group.Wait()
+}
+
+// remember takes note of what the next life has to have: all that was written, or with
+// a power cut all that was synced (invariant 12).
+func (n *node) remember(l *life, lostPower bool) {
+	if l.broker == nil {
+		return
+	}
+	select {
+	case <-l.stopped:
+		n.unclean = false
+	default:
+		n.unclean = n.unclean || l.broker.Epoch() >= 0
+	}
+	if l.store == nil {
+		return
+	}
+	n.ends = map[protocol.TopicPartition]end{}
+	for tp, log := range l.store.Logs() {
+		at := end{log.TopicID(), log.LEO()}
+		if lostPower {
+			at.offset = log.FlushedTo()
+		}
+		n.ends[tp] = at
+	}
+}
+
+// recovered compares what a life has loaded with what it has to have.
+func (l *life) recovered(store *storage.Store) {
+	for tp, at := range l.n.ends {
+		log, ok := store.Get(tp)
+		switch {
+		case at.offset == 0:
+		case !ok || log.TopicID() != at.topic:
+			l.n.w.failf("invariant 12: node %d has no log of %s-%d, which reached to %d", l.n.id, tp.Topic, tp.Partition, at.offset)
+		case log.LEO() < at.offset:
+			l.n.w.failf("invariant 12: at node %d the log of %s-%d ends at %d, and reached to %d", l.n.id, tp.Topic, tp.Partition, log.LEO(), at.offset)
+		}
+	}
 }
 
 // serve handles a request on its connection's goroutine.

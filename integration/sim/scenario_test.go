@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/datadriven"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/klamm/klamm/protocol"
 )
@@ -17,12 +18,18 @@ import (
 //
 //	cluster brokers=N KEY=VALUE...  starts it; keys are configs of the topic
 //	produce VALUE...                sends values to who leads, and says what came of them
+//	send VALUE                      sends one, and waits for nothing
+//	lead N                          makes another broker the preferred leader, and so the leader
 //	hold second-round               keeps back the fetch that says that a value has arrived
 //	hold answer                     keeps back the answer to that
+//	hold from N                     keeps back every fetch of a broker
 //	lose | let-go                   what was kept back, and ends that
+//	let-go-first                    lets go what was kept back first, and goes on
 //	kill | cut-power | stop N...    ends brokers
 //	start N...                      starts brokers
-//	isolate N... | heal             cuts brokers off from each other, not from the controller
+//	isolate N...                    cuts brokers off from all others, not from the controller
+//	part N N                        cuts two brokers off from each other
+//	heal                            ends that
 //	wait D                          lets time pass
 //	show                            what each broker has
 //	well                            waits until all have the same, and shows it
@@ -69,7 +76,7 @@ func newScenario(t *testing.T, d *datadriven.TestData) *script {
 func (s *script) command(t *testing.T, d *datadriven.TestData) string {
 	var brokers []*node
 	switch d.Cmd {
-	case "kill", "cut-power", "stop", "start", "isolate":
+	case "kill", "cut-power", "stop", "start", "isolate", "part", "lead":
 		for _, a := range d.CmdArgs {
 			var id protocol.NodeID
 			if _, err := fmt.Sscan(a.Key, &id); err != nil {
@@ -82,8 +89,26 @@ func (s *script) command(t *testing.T, d *datadriven.TestData) string {
 	case "cluster":
 	case "produce":
 		return s.produceAll(d.CmdArgs)
+	case "send":
+		s.produce(d.CmdArgs[0].Key, -1)
+		s.drive(50*time.Millisecond, nil)
+	case "lead":
+		s.lead(brokers[0])
 	case "hold":
-		s.secondRound(d.CmdArgs[0].Key == "answer")
+		if d.CmdArgs[0].Key != "from" {
+			s.secondRound(d.CmdArgs[0].Key == "answer")
+			break
+		}
+		from := d.CmdArgs[1].Key
+		s.net.gate = func(m *message) bool {
+			return m.key == int16(kmsg.Fetch) && m.kind == "request" && m.conn.kind == protocol.BrokerListener && fmt.Sprint(m.from) == from
+		}
+	case "let-go-first":
+		gate := s.net.gate
+		s.net.gate = nil
+		s.net.deliver(s.net.gated[0])
+		s.net.gate, s.net.gated = gate, s.net.gated[1:]
+		s.drive(50*time.Millisecond, nil)
 	case "lose", "let-go":
 		s.open(d.Cmd == "lose")
 	case "kill", "cut-power", "stop":
@@ -103,6 +128,8 @@ func (s *script) command(t *testing.T, d *datadriven.TestData) string {
 			}
 		}
 		s.net.setCut(links, true)
+	case "part":
+		s.net.setCut([][2]protocol.NodeID{{brokers[0].id, brokers[1].id}, {brokers[1].id, brokers[0].id}}, true)
 	case "heal":
 		clear(s.net.cut)
 		s.net.reopen()

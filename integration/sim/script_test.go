@@ -189,6 +189,21 @@ func (s *script) stop(n *node, how string) {
 	}
 }
 
+// lead makes a broker the preferred leader, and has it elected.
+func (s *script) lead(n *node) {
+	t, p := s.partition()
+	replicas := []int32{int32(n.id)}
+	for _, id := range p.Replicas {
+		if id != n.id {
+			replicas = append(replicas, int32(id))
+		}
+	}
+	s.load.alterAssignments(target{t, p}, replicas)
+	s.drive(20*time.Millisecond, nil)
+	s.load.elect(s.topic, 0, false)
+	s.until("it leads", func() bool { return s.leading() == n })
+}
+
 // content is a replica's log, each value with its leader epoch.
 func (s *script) content(id protocol.NodeID) string {
 	t, _ := s.partition()

@@ -67,8 +67,11 @@ type mix struct {
 	slow        int            // of 100 messages, how many are slow
 	stray       int            // of 1000, how many come when nobody waits for them any more
 	victim      protocol.NodeID
-	during      time.Duration
-	evidence    bool
+	// synced: every record of safe topics is synced before it counts
+	// (flush.messages), so power may be cut at any broker, and at all.
+	synced   bool
+	during   time.Duration
+	evidence bool
 }
 
 func newMix(rng *rand.Rand) mix {
@@ -89,11 +92,17 @@ func newMix(rng *rand.Rand) mix {
 	}
 	// Who ends uncleanly is taken for one that may have lost records. With both in
 	// one run there may be nobody left who has not (KIP-966).
-	if rng.IntN(2) == 0 {
+	switch {
+	case rng.IntN(2) == 0:
 		delete(m.faults, "power cut")
-	} else if m.faults["power cut"] > 0 {
+	case m.faults["power cut"] > 0 && rng.IntN(3) == 0:
+		m.synced = true
+	case m.faults["power cut"] > 0:
 		delete(m.faults, "kill")
 		delete(m.faults, "kill all")
+	}
+	if !m.synced {
+		delete(m.faults, "blackout")
 	}
 	return m
 }
