@@ -350,6 +350,7 @@ func (run *fetchRun) request(it *fetchItem, left int, minOneBatch bool) replica.
 		CurrentLeaderEpoch: it.want.currentLeaderEpoch,
 		LastFetchedEpoch:   it.want.lastFetchedEpoch,
 		LogStartOffset:     it.want.logStartOffset,
+		HighWatermark:      it.want.highWatermark,
 		FollowerToo:        run.followerToo,
 		Throttle:           run.h.cfg.Throttle,
 	}

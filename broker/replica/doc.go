@@ -39,5 +39,8 @@
 // partitions are found by topic id, so the replica of a topic that was created anew
 // is never taken for the old one's.
 //
+// What an election outside of the ISR has cost shows when those come back who had it:
+// see loss.go.
+//
 // Start reading at Manager.Apply, then Partition.become and AppendAsLeader.
 package replica

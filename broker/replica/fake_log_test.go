@@ -181,6 +181,8 @@ func leading(log *fakeLog, config TopicConfig, replicas ...protocol.NodeID) *Par
 type told struct {
 	looks     int
 	cut, lose []int64 // offsets
+	uncleanAt []int64 // likewise
+	losses    []protocol.Loss
 }
 
 func (t *told) inSyncChanges(*Partition) { t.looks++ }
@@ -190,3 +192,11 @@ func (t *told) came(*Partition, protocol.NodeID, protocol.LeaderEpoch) {}
 func (t *told) truncated(_ protocol.TopicPartition, offset, _ int64) { t.cut = append(t.cut, offset) }
 
 func (t *told) lost(_ protocol.TopicPartition, offset, _ int64) { t.lose = append(t.lose, offset) }
+
+func (t *told) unclean(_ protocol.TopicPartition, _ protocol.LeaderEpoch, offset int64) {
+	t.uncleanAt = append(t.uncleanAt, offset)
+}
+
+func (t *told) gaveUp(_ protocol.TopicPartition, _ protocol.NodeID, loss protocol.Loss) {
+	t.losses = append(t.losses, loss)
+}

@@ -24,6 +24,9 @@ type FetchRequest struct {
 	ReplicaEpoch protocol.BrokerEpoch
 	// LogStartOffset is where that replica's own log starts; −1 for a consumer.
 	LogStartOffset int64
+	// HighWatermark is that which the replica knows, Never where it does not tell
+	// (KIP-1166).
+	HighWatermark int64
 	// CurrentLeaderEpoch is the leader epoch that the fetcher believes in, −1 for
 	// none (KIP-320). LastFetchedEpoch is that of the last record it has, −1 for
 	// none (KIP-595).
@@ -90,6 +93,9 @@ func (p *Partition) Fetch(req FetchRequest) (Fetched, error) {
 		}
 		if epoch < req.LastFetchedEpoch || end < req.Offset {
 			out.Diverges, out.DivergingEpoch, out.DivergingEnd = true, epoch, end
+			if req.Replica >= 0 {
+				p.followerDiverges(req, out.LeaderEpoch)
+			}
 			return out, nil
 		}
 	}
@@ -151,6 +157,9 @@ func (p *Partition) followerReached(req FetchRequest, epoch protocol.LeaderEpoch
 			p.events.came(p, f.id, epoch)
 		}
 		f.reached(req.Offset, leo, req.ReplicaEpoch, time.Now())
+		if f.diverged != nil {
+			p.cutLocked(f, req.Offset)
+		}
 		p.advanceLocked()
 		p.comesInLocked(f)
 		if f.start != req.LogStartOffset {

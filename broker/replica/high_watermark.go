@@ -25,6 +25,10 @@ type follower struct {
 	// leader's LEO then.
 	caughtUp, fetched time.Time
 	fetchedEnd        int64
+	// diverged is what it said when its log parted from the leader's, nil where it
+	// does not, or it has cut off what was too much; loss is what that was.
+	diverged *diverged
+	loss     protocol.Loss
 }
 
 // outlived tells whether a fetch is of an earlier life of the follower's broker than

@@ -376,6 +376,10 @@ type events interface {
 	truncated(tp protocol.TopicPartition, offset, end int64)
 	// lost: what is gone had been committed, up to end.
 	lost(tp protocol.TopicPartition, offset, end int64)
+	// unclean: this broker leads without having been in sync, from offset on.
+	unclean(tp protocol.TopicPartition, epoch protocol.LeaderEpoch, offset int64)
+	// gaveUp: a follower has cut off what its leader should have had.
+	gaveUp(tp protocol.TopicPartition, follower protocol.NodeID, loss protocol.Loss)
 }
 
 func (m *Manager) inSyncChanges(p *Partition) { m.proposer.add(p) }
@@ -392,4 +396,15 @@ func (m *Manager) truncated(tp protocol.TopicPartition, offset, end int64) {
 func (m *Manager) lost(tp protocol.TopicPartition, offset, end int64) {
 	m.log.Error().Str("topic", tp.Topic).Int32("partition", tp.Partition).
 		Int64("from", offset).Int64("to", end).Msg("committed records are cut off: the leader was elected without them")
+}
+
+func (m *Manager) unclean(tp protocol.TopicPartition, epoch protocol.LeaderEpoch, offset int64) {
+	m.log.Error().Str("topic", tp.Topic).Int32("partition", tp.Partition).Int32("leader_epoch", int32(epoch)).
+		Int64("offset", offset).Msg("elected without having been in sync: what others had from this offset on is lost")
+}
+
+func (m *Manager) gaveUp(tp protocol.TopicPartition, follower protocol.NodeID, loss protocol.Loss) {
+	m.log.Error().Str("topic", tp.Topic).Int32("partition", tp.Partition).Int32("replica", int32(follower)).
+		Int64("from", loss.From).Int64("to", loss.To).Int64("committed", loss.Committed).
+		Msg("records are lost: a replica had them, and its leader was elected without it")
 }

@@ -185,6 +185,7 @@ func (p *Partition) become(after *metadata.Partition, act action, log Log, check
 		p.highWatermark = min(max(checkpointed, log.LogStartOffset()), log.LEO())
 	}
 	wasLeader := p.role == roleLeader
+	unclean := p.uncleanLocked(after)
 	p.leader, p.leaderEpoch, p.partitionEpoch = after.Leader, after.LeaderEpoch, after.PartitionEpoch
 	p.setReplicasLocked(after)
 	if err := dirErr(p.log); err != nil {
@@ -195,6 +196,9 @@ func (p *Partition) become(after *metadata.Partition, act action, log Log, check
 	case actionLead:
 		p.epochStart = p.log.LEO()
 		p.log.AssignEpoch(p.leaderEpoch, p.epochStart)
+		if unclean {
+			p.events.unclean(p.tp, p.leaderEpoch, p.epochStart)
+		}
 		if !wasLeader {
 			p.leadingSince = p.leaderEpoch
 		}
@@ -248,6 +252,9 @@ func (p *Partition) setReplicasLocked(after *metadata.Partition) {
 			if f.id == id {
 				next = f
 			}
+		}
+		if slices.Contains(after.ISR, id) {
+			next.loss = protocol.Loss{} // it has been told
 		}
 		p.followers = append(p.followers, next)
 	}

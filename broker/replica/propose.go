@@ -143,6 +143,7 @@ type proposal struct {
 	epochs         []protocol.BrokerEpoch // of the members
 	leaderEpoch    protocol.LeaderEpoch
 	partitionEpoch protocol.PartitionEpoch
+	loss           protocol.Loss // of those who come in
 }
 
 // propose carries what is wanted to the controller, and returns what has to be
@@ -225,6 +226,7 @@ func alterPartition(node protocol.NodeID, epoch protocol.BrokerEpoch, proposals 
 			p.NewEpochISR = append(p.NewEpochISR, member)
 		}
 		p.NewISR = protocol.Int32s(want.isr)
+		want.loss.Tag(&p.UnknownTags)
 		if n := len(req.Topics); n == 0 || req.Topics[n-1].TopicID != want.partition.topicID {
 			t := kmsg.NewAlterPartitionRequestTopic()
 			t.TopicID = want.partition.topicID
@@ -276,7 +278,7 @@ func (p *Partition) wantISR(now time.Time, maxLag time.Duration, lives func(prot
 	}
 	return proposal{
 		partition: p, isr: p.inSync.proposed, before: p.inSync.committed, epochs: p.inSync.epochs,
-		leaderEpoch: p.leaderEpoch, partitionEpoch: p.partitionEpoch,
+		leaderEpoch: p.leaderEpoch, partitionEpoch: p.partitionEpoch, loss: p.lossLocked(p.inSync.proposed),
 	}, true
 }
 

@@ -66,7 +66,7 @@ func alterISR(img *metadata.Image, broker protocol.NodeID, t *metadata.Topic, re
 	if rec == nil {
 		return p, nil, nil
 	}
-	explain(rec, proposed(broker, p.ISR, want.isr))
+	explain(rec, proposed(broker, p.ISR, want.isr, protocol.LossOf(&req.UnknownTags)))
 	if rec.Leader != record.LeaderUnchanged && rec.Leader != broker {
 		return nil, rec, protocol.ErrNewLeaderElected
 	}

@@ -46,8 +46,9 @@ func explain(rec record.Record, cause string) {
 
 func ofBroker(id protocol.NodeID, what string) string { return fmt.Sprintf("broker %d: %s", id, what) }
 
-// proposed is why a leader proposes another ISR.
-func proposed(leader protocol.NodeID, before, after []protocol.NodeID) string {
+// proposed is why a leader proposes another ISR, and what those had to cut off who
+// come into it.
+func proposed(leader protocol.NodeID, before, after []protocol.NodeID, loss protocol.Loss) string {
 	var parts []string
 	if late := without(before, after...); len(late) > 0 {
 		parts = append(parts, "lag of "+list(late))
@@ -58,7 +59,11 @@ func proposed(leader protocol.NodeID, before, after []protocol.NodeID) string {
 	if len(parts) == 0 {
 		parts = append(parts, "recovered")
 	}
-	return fmt.Sprintf("leader %d: %s", leader, strings.Join(parts, ", "))
+	text := fmt.Sprintf("leader %d: %s", leader, strings.Join(parts, ", "))
+	if !loss.IsZero() {
+		text += "; lost: " + loss.String()
+	}
+	return text
 }
 
 func list(ids []protocol.NodeID) string {

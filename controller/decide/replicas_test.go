@@ -53,7 +53,7 @@ func partition(t *testing.T, d *datadriven.TestData, name string) (string, int32
 }
 
 // proposeISR takes a partition a line, with the ISR that its leader proposes:
-// a-0 1,2 [leader-epoch=N] [partition-epoch=N] [recovery=N] [epoch-of-2=N].
+// a-0 1,2 [leader-epoch=N] [partition-epoch=N] [recovery=N] [lost=FROM-TO] [epoch-of-2=N].
 // Epochs are the present ones unless they are given.
 func (c *cluster) proposeISR(t *testing.T, d *datadriven.TestData) {
 	req := kmsg.NewPtrAlterPartitionRequest()
@@ -89,6 +89,13 @@ func (c *cluster) proposeISR(t *testing.T, d *datadriven.TestData) {
 				p.PartitionEpoch = int32(n)
 			case "recovery":
 				p.LeaderRecoveryState = int8(n)
+			case "lost": // FROM-TO
+				var loss protocol.Loss
+				if _, err := fmt.Sscanf(value, "%d-%d", &loss.From, &loss.To); err != nil {
+					d.Fatalf(t, "%s: %v", word, err)
+				}
+				loss.Committed = loss.To
+				loss.Tag(&p.UnknownTags)
 			default:
 				brokerEpochs[strings.TrimPrefix(key, "epoch-of-")] = int64(n)
 			}
