@@ -160,6 +160,24 @@ func (w *world) giveBack(at int32) {
 	})
 }
 
+// writes produces so many records to the partitions of one topic among the many, each
+// acknowledged by all in sync before the next, and returns how long they took, sorted.
+func (w *world) writes(n int) []time.Duration {
+	w.T.Helper()
+	client := w.NewClient(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0))
+	took := make([]time.Duration, n)
+	for i := range took {
+		began := time.Now()
+		r := &kgo.Record{Topic: "many-000000", Partition: int32(i % perTopic), Value: make([]byte, 1000)}
+		if err := client.ProduceSync(w.Within(), r).FirstErr(); err != nil {
+			w.T.Fatal(err)
+		}
+		took[i] = time.Since(began)
+	}
+	slices.Sort(took)
+	return took
+}
+
 // Three combined nodes with many partitions of three replicas: they are created,
 // the active controller's node dies, another broker dies, all stop and start.
 func TestManyPartitions(t *testing.T) {
@@ -185,6 +203,11 @@ func TestManyPartitions(t *testing.T) {
 	w.step()
 	time.Sleep(10 * time.Second)
 	w.report("idle", w.Nodes...)
+
+	w.step()
+	took := w.writes(200)
+	w.report("200 acks=all writes, one after the other", w.Nodes...)
+	t.Logf("acks=all writes: median %v, 90 %% %v", took[100], took[180])
 
 	w.step()
 	w.created(harness.AskAt[*kmsg.CreateTopicsResponse](w.World, 1, oneTopic("one", 3)))
