@@ -57,9 +57,6 @@ type Config struct {
 	// The broker then stops without its leaderships having moved: clients notice,
 	// no record is lost.
 	ShutdownSilence time.Duration
-	// ShutdownNotice is for how long a broker that has been let go still answers,
-	// where there is another one: see pointElsewhere. Default 0.5 s.
-	ShutdownNotice time.Duration
 	// Lost is closed when the node can not go on, because the metadata log below
 	// the broker has failed: nothing is waited for then, since each second in which
 	// this node looks alive is one in which nobody takes over. Nil: never.
@@ -99,5 +96,4 @@ func (c *Config) setDefaults() {
 	def(&c.RegistrationTimeout, time.Minute)
 	def(&c.ShutdownTimeout, 30*time.Second)
 	def(&c.ShutdownSilence, 5*time.Second)
-	def(&c.ShutdownNotice, 500*time.Millisecond)
 }
