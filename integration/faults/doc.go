@@ -32,7 +32,7 @@
 // stands still (B045 B105), and reassignments (B090 B095 B096 B192); decisions has
 // reassignments listed and cancelled (B092 B093), a lost log directory (B222), and
 // placement after a change of the controller (B089); inspection has a quorum recovered
-// (B074) and described (B195).
+// (B074) and described (B195); replication looks at metrics while leaders move (B201).
 //
 // Cases that wait, and what for:
 //
@@ -42,7 +42,6 @@
 //	enforced quotas       B185 B186; of B183 that a user is held to the default
 //	authorization         B171 B173 B174 B176
 //	SASL, TLS             B177 B180; of B188 the login
-//	metrics               B194 B197 B201; of B200 the count
 //	reports of health     B198
 //
 // Start reading at node_test.go, then produce_test.go.
