@@ -32,14 +32,16 @@
 // stands still (B045 B105), and reassignments (B090 B095 B096 B192); decisions has
 // reassignments listed and cancelled (B092 B093), a lost log directory (B222), and
 // placement after a change of the controller (B089); inspection has a quorum recovered
-// (B074) and described (B195); replication looks at metrics while leaders move (B201).
+// (B074) and described (B195); replication looks at metrics while leaders move (B201);
+// moving has clients at work meanwhile (B026 B027 B032 B203 B207), moves replicas moved at a
+// throttled rate (B185).
 //
 // Cases that wait, and what for:
 //
 //	transactions          B017 B018 B020 B128 B129 B131 B132 B135 B137 B138 B140
 //	                      B141; of B008 more than the refusal
 //	compaction            B122 B143 B144 B146 B147 B149 B215
-//	enforced quotas       B185 B186; of B183 that a user is held to the default
+//	enforced quotas       B186; of B183 that a user is held to the default
 //	authorization         B171 B173 B174 B176
 //	SASL, TLS             B177 B180; of B188 the login
 //	reports of health     B198
