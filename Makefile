@@ -10,7 +10,7 @@ FUZZTIME ?= 20s
 SEEDS ?= 10000
 SCENARIO ?= stated
 
-.PHONY: all build run test sim integration nemesis mixed bench lint fuzz clean help
+.PHONY: all build run test sim integration nemesis mixed franz bench lint fuzz clean help
 
 all: build
 
@@ -41,6 +41,9 @@ nemesis: build ## clusters broken under load, eight ways; SCENARIO=all or number
 
 mixed: build ## clusters of klamm's and Apache Kafka's nodes, with a quorum of Kafka's
 	KLAMM=$(CURDIR)/$(BIN) $(GO) test -tags integration -count 1 -v -timeout 30m ./integration/mixed -controllers 3
+
+franz: build ## franz-go's own tests on three nodes that are restarted
+	KLAMM=$(CURDIR)/$(BIN) $(GO) test -tags integration -count 1 -v -timeout 30m ./integration/moving -run TestFranzSuite -suite
 
 bench: ## benchmarks of the hot paths
 	$(GO) test -run '^$$' -bench . -benchmem ./...
