@@ -6,7 +6,9 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -111,7 +113,7 @@ func (c collected) Collect(out chan<- prometheus.Metric) {
 		n := len(labels) / 2
 		names, values := make([]string, n), make([]string, n)
 		for i := range n {
-			names[i], values[i] = labels[2*i], labels[2*i+1]
+			names[i], values[i] = labels[2*i], text(labels[2*i+1])
 		}
 		desc := known[shape{f, n}]
 		if desc == nil {
@@ -126,6 +128,15 @@ func (c collected) Collect(out chan<- prometheus.Metric) {
 	})
 }
 
+// text is a label's value as it may be shown: clients choose some of them, such as the
+// names of groups.
+func text(value string) string {
+	if utf8.ValidString(value) {
+		return value
+	}
+	return strconv.QuoteToASCII(value)
+}
+
 // Bounds of a scrape: who reads slower than this is cut off.
 const (
 	readTimeout  = 10 * time.Second
@@ -135,7 +146,11 @@ const (
 // Serve answers GET /metrics until ctx ends, and closes ln.
 func (m *Metrics) Serve(ctx context.Context, ln net.Listener) error {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+		MaxRequestsInFlight: 4,
+		// Two series of the same labels cost one of them, not the scrape.
+		ErrorHandling: promhttp.ContinueOnError,
+	}))
 	srv := &http.Server{Handler: mux, ReadTimeout: readTimeout, WriteTimeout: writeTimeout}
 	closed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {

@@ -22,6 +22,8 @@ func TestServe(t *testing.T) {
 	m.Collect(func(emit Emit) {
 		emit(bytes, 12)
 		emit(bytes, 5, "topic", "a")
+		emit(bytes, 6, "topic", "\xff\xfe") // a client's choice
+		emit(bytes, 6, "topic", `"\xff\xfe"`)
 		if state.Load() > 0 {
 			emit(bytes, 7, "topic", "b")
 		}
