@@ -6,8 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/klamm/klamm/integration/harness"
 )
@@ -53,7 +56,7 @@ func (w *world) causes(topic string) map[string]int {
 
 // Each way in which an in-sync set or a leader changes is in the metadata with its cause.
 func TestCauses(t *testing.T) {
-	w := start(t, "replica.lag.time.max.ms=1000")
+	w := start(t, "replica.lag.time.max.ms=1000", "broker.session.timeout.ms=60000", "auto.leader.rebalance.enable=false")
 	w.Create("t", 1)
 	w.AwaitISR("t", 1, 2, 3)
 	w.Produce("t", "a")
@@ -67,12 +70,32 @@ func TestCauses(t *testing.T) {
 	w.AwaitISR("t", w.Others(next)...)
 	w.Node(next).Restart()
 	w.AwaitISR("t", 1, 2, 3)
+	leads := w.Leader("t")
+	slow := w.Others(leads)[0]
+	if slow == w.Controller() {
+		slow = w.Others(leads)[1]
+	}
+	w.Node(slow).Signal(syscall.SIGSTOP)
+	w.Produce("t", "b")
+	w.AwaitISR("t", w.Others(slow)...)
+	w.Node(slow).Signal(syscall.SIGCONT)
+	w.AwaitISR("t", 1, 2, 3)
+	preferred := w.Partitions("t")[0].Replicas[0]
+	if preferred != leads {
+		req := kmsg.NewPtrElectLeadersRequest()
+		asked := kmsg.NewElectLeadersRequestTopic()
+		asked.Topic, asked.Partitions = "t", []int32{0}
+		req.Topics, req.TimeoutMillis = append(req.Topics, asked), 30_000
+		harness.Ask[*kmsg.ElectLeadersResponse](w.World, req)
+		w.Await("the preferred leader", func() bool { return w.Leader("t") == preferred })
+	}
 	said := w.causes("t")
 	for _, part := range []string{
+		fmt.Sprintf("lag of %d", slow), fmt.Sprintf("%d caught up", slow), "preferred election",
 		fmt.Sprintf("broker %d: process gone", leader), fmt.Sprintf("%d caught up", leader),
 		fmt.Sprintf("broker %d: controlled shutdown", next), fmt.Sprintf("%d caught up", next),
 	} {
-		found := false
+		found := part == "preferred election" && preferred == leads
 		for cause := range said {
 			found = found || strings.Contains(cause, part)
 		}
