@@ -29,7 +29,8 @@
 // at blocks of producer ids (B134); partitions has nodes cut off and stopped (B039 B041
 // B054 B060 B068 B113 B125); voters has controllers removed and away (B059 B065 B066);
 // cluster has controllers killed (B069), a leader stopped (B204 B207), a follower that
-// stands still (B045 B105), and reassignments (B090 B095 B096 B192); decisions has
+// stands still (B045 B105), and reassignments (B090 B095 B096 B192); moves has throttles,
+// which consumers do not feel (B185); decisions has
 // reassignments listed and cancelled (B092 B093), a lost log directory (B222), and
 // placement after a change of the controller (B089); inspection has a quorum recovered
 // (B074) and described (B195); replication looks at metrics while leaders move (B201);
