@@ -22,13 +22,16 @@
 // A follower waits in a fetch of what it follows; where it gets another partition of
 // this leader that fetch ends, so that it comes for that too (arrivals.go).
 //
+// What a follower in sync has all of is watched from fetch to fetch (watch.go), so that
+// its fetches are about partitions with news alone.
+//
 // There are two goroutines here: Run looks for followers that lag and asks the
 // controller for the ISRs that leaders want (KIP-497), RunAssignments tells it which
 // log directories replicas are in (KIP-858, assign.go). Apply is called in order by
 // the goroutine that replays the metadata, and uses some while it runs; a request
 // that waits is a Waiter in the lists of its partitions, and its connection's
 // writer sleeps on it. Lock order: Manager.mu → Partition.mu → storage.Log.mu;
-// arrivals.mu, assignments.mu and the proposer's are leaves.
+// arrivals.mu, assignments.mu, a Watcher's and the proposer's are leaves.
 // An append holds Partition.mu, so a role never changes under it; records are
 // read without.
 //

@@ -19,6 +19,10 @@
 // A partition that a replication throttle holds is not asked for until it may go on;
 // the others are meanwhile.
 //
+// Before a fetch those partitions are looked at whose position may be another than the
+// leader was told: new ones, those that the last answer was about, those whose rest is
+// over. All are looked at twice a minute.
+//
 // Goroutines: one per fetcher, started by Update, ended when its last partition
 // has left, or by Close, which waits for all. Pool.mu guards who is where,
 // fetcher.mu its partitions; the first is taken before the second, and neither is
