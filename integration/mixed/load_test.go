@@ -5,6 +5,7 @@ package mixed
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os/exec"
@@ -87,7 +88,10 @@ func (l *load) write(ctx context.Context, client *kgo.Client) {
 	for i := 0; ctx.Err() == nil; i++ {
 		value := fmt.Sprintf("franz %08d", i)
 		client.Produce(context.Background(), &kgo.Record{Topic: l.topic, Value: []byte(value)}, func(r *kgo.Record, err error) {
-			if err != nil {
+			switch {
+			case errors.Is(err, kgo.ErrClientClosed): // the test has failed
+				return
+			case err != nil:
 				l.w.T.Errorf("franz-go: record %q: %v", value, err)
 				return
 			}
@@ -98,6 +102,9 @@ func (l *load) write(ctx context.Context, client *kgo.Client) {
 			l.note(place{r.Partition, r.Offset}, value)
 		})
 		time.Sleep(pause)
+	}
+	if l.w.T.Failed() {
+		return // nobody may be there any more who answers
 	}
 	if err := client.Flush(l.w.Within()); err != nil {
 		l.w.T.Errorf("franz-go: %d records are not answered: %v", client.BufferedProduceRecords(), err)

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,7 +54,8 @@ func startKafka(t *testing.T, controllers int) *world {
 
 func newWorld(t *testing.T, c *harness.Cluster) *world {
 	t.Helper()
-	w := &world{harness.NewWorld(t, c, kgo.MetadataMinAge(100*time.Millisecond))}
+	w := &world{harness.NewWorld(t, c, kgo.MetadataMinAge(100*time.Millisecond),
+		kgo.AlwaysRetryEOF())} // else a death during a connection's first request looks like missing SASL
 	w.Patience = 2 * time.Minute // JVMs start on what cores there are
 	return w
 }
@@ -110,4 +112,14 @@ func (w *world) move(topic string, targets ...[]int32) {
 			return !slices.Equal(p.Replicas, want) || len(p.ISR) != len(want) || !slices.Contains(want, p.Leader)
 		})
 	})
+}
+
+// verify has klamm compare the replicas of topics over the wire.
+func (w *world) verify(topics ...string) {
+	w.T.Helper()
+	for _, topic := range topics {
+		if out, errOut, ok := harness.Run(w.T, "replicas", "verify", topic, "--timeout", w.Patience.String(), "--bootstrap-server", strings.Join(w.Bootstrap(), ",")); !ok {
+			w.T.Errorf("replicas verify %s:\n%s%s", topic, out, errOut)
+		}
+	}
 }
