@@ -203,6 +203,7 @@ func (w *world) config(topic string) (set []string) {
 			set = append(set, fmt.Sprintf("%s=%s", c.Name, *c.Value))
 		}
 	}
+	slices.Sort(set)
 	return set
 }
 
