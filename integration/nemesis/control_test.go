@@ -79,3 +79,9 @@ var _ = register(scenario{
 		}
 	},
 })
+
+var _ = register(scenario{
+	number: 105, name: "control-truncation", loses: true, unclean: true, tags: "broken_truncate",
+	does: "a klamm whose followers truncate to their high watermark, not by leader epoch; all brokers are killed",
+	run:  killBrokers,
+})

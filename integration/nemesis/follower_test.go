@@ -25,25 +25,20 @@ var _ = register(scenario{
 var _ = register(scenario{
 	number: 3, name: "all-brokers-killed", stated: true,
 	does: "all brokers are killed in one moment; what was written was not lost with the processes",
-	run: func(w *world) {
-		for w.next(5 * time.Second) {
-			w.kill(w.brokers()...)
-			w.start(w.brokers()...)
-			w.goesOn()
-			w.awaitWhole()
-		}
-	},
+	run:  killBrokers,
 })
+
+func killBrokers(w *world) {
+	for w.next(5 * time.Second) {
+		w.kill(w.brokers()...)
+		w.start(w.brokers()...)
+		w.goesOn()
+		w.awaitWhole()
+	}
+}
 
 var _ = register(scenario{
 	number: 27, name: "all-nodes-killed", combined: true,
 	does: "all nodes, which are controllers and brokers, are killed in one moment",
-	run: func(w *world) {
-		for w.next(4 * time.Second) {
-			w.kill(w.brokers()...)
-			w.start(w.brokers()...)
-			w.goesOn()
-			w.awaitWhole()
-		}
-	},
+	run:  killBrokers,
 })
