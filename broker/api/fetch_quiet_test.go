@@ -177,6 +177,11 @@ func TestSessionsEndWatching(t *testing.T) {
 // TestQuietFetchCosts: what a fetch allocates does not grow with the partitions that
 // have no news.
 func TestQuietFetchCosts(t *testing.T) {
+	// Time stands still in a bubble: nothing is swept meanwhile.
+	synctest.Test(t, quietFetchCosts)
+}
+
+func quietFetchCosts(t *testing.T) {
 	costs := make(map[int]float64)
 	for _, n := range []int{10, 1000} {
 		w := newDataWorld(t)
