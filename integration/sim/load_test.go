@@ -294,13 +294,17 @@ func (l *load) reassign() {
 
 // cancelReassignments takes back a move. The replicas that it takes out of the ISR may
 // be the only others that have what was acknowledged, so whose power may be cut does
-// without in safe topics: those would be two losses.
+// without in safe topics: those would be two losses. Nor is a safe move cancelled where
+// nobody leads: that takes away the last known leader, where it was being added.
 func (l *load) cancelReassignments() {
 	for t := range l.w.check.newestImage().Topics() {
 		if safe(t.Name) && l.w.mix.faults["power cut"] > 0 {
 			continue
 		}
 		for p := range t.Partitions() {
+			if safe(t.Name) && p.Leader < 0 {
+				continue
+			}
 			if len(p.AddingReplicas)+len(p.RemovingReplicas) > 0 {
 				l.alterAssignments(target{t, p}, nil)
 				return
