@@ -13,6 +13,9 @@ import (
 // take does what an answer asks for, partition after partition. The error is of
 // the connection: what is wrong with one partition is that partition's.
 func (f *fetcher) take(resp *kmsg.FetchResponse, asked map[key]*entry) error {
+	// Where to go on for these the leader is asked last: the records of an answer are
+	// good until the next request.
+	var outOfRange []want
 	for i := range resp.Topics {
 		t := &resp.Topics[i]
 		for j := range t.Partitions {
@@ -21,23 +24,27 @@ func (f *fetcher) take(resp *kmsg.FetchResponse, asked map[key]*entry) error {
 			if e == nil {
 				return fmt.Errorf("the answer has partition %d of topic %x, which was not asked for", p.Partition, t.TopicID)
 			}
-			if err := f.takePartition(want{e, e.at}, p); err != nil {
-				return err
+			if w := (want{e, e.at}); protocol.Error(p.ErrorCode) == protocol.ErrOffsetOutOfRange {
+				outOfRange = append(outOfRange, w)
+			} else {
+				f.takePartition(w, p)
 			}
 			f.lookAt(e)
+		}
+	}
+	for _, w := range outOfRange {
+		if err := f.outOfRange(w); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// takePartition returns an error of the connection only.
-func (f *fetcher) takePartition(w want, p *kmsg.FetchResponseTopicPartition) error {
+func (f *fetcher) takePartition(w want, p *kmsg.FetchResponseTopicPartition) {
 	if w.at.Throttled {
 		f.pool.cfg.Throttle.Add(len(p.RecordBatches))
 	}
 	switch code := protocol.Error(p.ErrorCode); {
-	case code == protocol.ErrOffsetOutOfRange:
-		return f.outOfRange(w)
 	case code != protocol.None:
 		f.failed(w, code)
 	case p.DivergingEpoch.EndOffset >= 0:
@@ -50,7 +57,6 @@ func (f *fetcher) takePartition(w want, p *kmsg.FetchResponseTopicPartition) err
 		}
 		f.done(w, err)
 	}
-	return nil
 }
 
 // done takes note of what became of an answer in the replica. A replica that has

@@ -315,6 +315,25 @@ func TestStartOver(t *testing.T) {
 	})
 }
 
+// TestRecordsBeforeNextRequest: the memory of an answer is used again for the next one,
+// so its records are taken before the leader is asked where its log starts.
+func TestRecordsBeforeNextRequest(t *testing.T) {
+	run(t, 2, func(w *world) {
+		w.fetch(t)
+		kept := records(t, 0, 2)
+		w.answers <- answer(9, func(p *kmsg.FetchResponseTopicPartition) { p.ErrorCode = int16(protocol.ErrOffsetOutOfRange) },
+			func(p *kmsg.FetchResponseTopicPartition) { p.Partition, p.RecordBatches = 1, kept })
+		if req, ok := (<-w.requests).(*kmsg.ListOffsetsRequest); !ok {
+			t.Fatalf("request %+v", req)
+		}
+		clear(kept)
+		w.answers <- errors.New("connection reset")
+		if req := w.fetch(t); !slices.Equal(partitions(req), []int32{0, 1}) || req.Topics[0].Partitions[1].FetchOffset != 2 {
+			t.Fatalf("fetch %+v", req)
+		}
+	})
+}
+
 // TestFlushBeforeFetch: with flush.messages=1 a fetch says that a replica has
 // records once they are synced: a power cut right then takes none of them.
 func TestFlushBeforeFetch(t *testing.T) {
