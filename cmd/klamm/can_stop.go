@@ -3,12 +3,14 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -26,8 +28,8 @@ func newCanStopCommand() *cobra.Command {
 		Long: `Ask a running cluster, Apache Kafka's too, what would become of it without these nodes,
 all of them at once. They can be stopped if every partition that they are in sync
 with keeps as many in-sync replicas as min.insync.replicas asks for, and if a majority of
-the voters is left that follows the active controller. Otherwise it says which
-partitions would suffer, and how:
+the voters is left that follows the active controller, which they have 5 s
+to show. Otherwise it says which partitions would suffer, and how:
 
   offline       no in-sync replica is left: neither produced to nor consumed from
   no acks=all   too few are left: whoever produces with acks=all is refused
@@ -108,28 +110,33 @@ type votersLeft struct {
 	Needed    int  `json:"needed"`
 }
 
-// voterLagMs is for how long a voter may not have caught up and still counts as one
-// that follows.
-const voterLagMs = 10_000
+// voterPatience is for how long a voter is awaited that has not caught up since the
+// question: Apache Kafka's fetch twice a second, and one that died a moment ago is
+// otherwise taken for one that follows.
+const voterPatience = 5 * time.Second
 
 // askCanStop asks a cluster.
 func askCanStop(ctx context.Context, flags *clusterFlags, nodes []int32) (*canStop, error) {
 	var answer *canStop
 	err := flags.with(ctx, func(ctx context.Context, conn *client.Conn) error {
-		resp, err := conn.Request(ctx, describeQuorum())
-		if err != nil {
-			return err
-		}
-		quorum, _, err := readQuorum(resp.(*kmsg.DescribeQuorumResponse))
+		began := time.Now()
+		ask := func(ctx context.Context) (*quorumStatus, error) { return voters(ctx, conn) }
+		quorum, err := ask(ctx)
 		if err != nil {
 			return err
 		}
 		if err := checkNodes(ctx, conn, quorum, nodes); err != nil {
 			return err
 		}
+		// Who has died just now is not in sync any more either, when this is done.
+		left, err := votersWithout(ctx, ask, quorum, nodes, began.Add(min(voterPatience, flags.timeout/2)))
+		if err != nil {
+			return err
+		}
 		req := kmsg.NewPtrMetadataRequest() // all topics
 		req.AllowAutoTopicCreation = false
-		if resp, err = conn.Request(ctx, req); err != nil {
+		resp, err := conn.Request(ctx, req)
+		if err != nil {
 			return err
 		}
 		topics := resp.(*kmsg.MetadataResponse).Topics
@@ -137,11 +144,44 @@ func askCanStop(ctx context.Context, flags *clusterFlags, nodes []int32) (*canSt
 		if err != nil {
 			return err
 		}
-		answer = &canStop{Nodes: nodes, Partitions: wouldSuffer(topics, minInSync, nodes), Voters: wouldVote(quorum, nodes)}
+		answer = &canStop{Nodes: nodes, Partitions: wouldSuffer(topics, minInSync, nodes), Voters: left}
 		answer.Safe = len(answer.Partitions) == 0 && (!answer.Voters.Concerned || answer.Voters.Left >= answer.Voters.Needed)
 		return nil
 	})
 	return answer, err
+}
+
+func voters(ctx context.Context, conn *client.Conn) (*quorumStatus, error) {
+	answer, err := conn.Request(ctx, describeQuorum())
+	if err != nil {
+		return nil, err
+	}
+	quorum, _, err := readQuorum(answer.(*kmsg.DescribeQuorumResponse))
+	return quorum, err
+}
+
+// votersWithout counts the voters without nodes, of which enough have until the
+// deadline to show that they have caught up since the quorum was asked at first.
+func votersWithout(ctx context.Context, ask func(context.Context) (*quorumStatus, error), first *quorumStatus, nodes []int32, deadline time.Time) (votersLeft, error) {
+	since := latest(first)
+	for quorum := first; ; {
+		left := wouldVote(quorum, since, nodes)
+		if !left.Concerned || left.Left >= left.Needed || time.Now().After(deadline) {
+			return left, nil
+		}
+		select {
+		case <-ctx.Done():
+			return votersLeft{}, ctx.Err()
+		case <-time.After(pause):
+		}
+		var err error
+		if quorum, err = ask(ctx); err != nil {
+			return votersLeft{}, err
+		}
+		if quorum.Epoch != first.Epoch { // another one's clock
+			return votersLeft{}, errors.New("the active controller has changed meanwhile")
+		}
+	}
 }
 
 // checkNodes refuses nodes that the cluster has never heard of: one that was misspelt
@@ -234,14 +274,24 @@ func wouldSuffer(topics []kmsg.MetadataResponseTopic, minInSync map[string]int, 
 	return all
 }
 
-// wouldVote counts the voters without nodes.
-func wouldVote(quorum *quorumStatus, nodes []int32) votersLeft {
+// latest is the time at the leader, which it has for when it had caught up itself.
+func latest(quorum *quorumStatus) int64 {
+	now := int64(-1)
+	for _, r := range slices.Concat(quorum.Voters, quorum.Observers) {
+		now = max(now, r.CaughtUpMs)
+	}
+	return now
+}
+
+// wouldVote counts the voters without nodes: those who follow have caught up later than
+// since, which is a time of the leader's, in ms.
+func wouldVote(quorum *quorumStatus, since int64, nodes []int32) votersLeft {
 	v := votersLeft{All: len(quorum.Voters), Needed: len(quorum.Voters)/2 + 1}
 	for _, r := range quorum.Voters {
 		switch {
 		case slices.Contains(nodes, r.Node):
 			v.Concerned = true
-		case r.Node == quorum.Leader || r.LagMs >= 0 && r.LagMs <= voterLagMs:
+		case r.Node == quorum.Leader || r.CaughtUpMs > since:
 			v.Left++
 		}
 	}

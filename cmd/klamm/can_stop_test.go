@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -66,11 +69,11 @@ func ids(t *testing.T, text string) (all []int32) {
 	return all
 }
 
-// A voter that does not follow is not one that is left.
+// A voter that has not caught up since the question is not one that is left.
 func TestWouldVote(t *testing.T) {
 	quorum := &quorumStatus{Leader: 1}
-	for node, lag := range map[int32]int64{1: 0, 2: 300, 3: 60_000, 4: -1, 5: 0} {
-		quorum.Voters = append(quorum.Voters, replicaStatus{Node: node, LagMs: lag})
+	for node, caughtUp := range map[int32]int64{1: 1600, 2: 1300, 3: 999, 4: -1, 5: 1001} {
+		quorum.Voters = append(quorum.Voters, replicaStatus{Node: node, CaughtUpMs: caughtUp})
 	}
 	for _, tc := range []struct {
 		nodes []int32
@@ -80,8 +83,41 @@ func TestWouldVote(t *testing.T) {
 		{[]int32{1}, votersLeft{true, 5, 2, 3}},
 		{[]int32{3, 4}, votersLeft{true, 5, 3, 3}},
 	} {
-		if got := wouldVote(quorum, tc.nodes); got != tc.want {
+		if got := wouldVote(quorum, 1000, tc.nodes); got != tc.want {
 			t.Errorf("without %v: %+v, want %+v", tc.nodes, got, tc.want)
 		}
+	}
+}
+
+// A voter that died before the question, and had caught up until then, is not taken
+// for one that follows; one that follows is, as soon as it shows.
+func TestVotersWithout(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		voter2 []int64 // when voter 2 had caught up, in each answer
+		want   votersLeft
+	}{
+		{"dead", []int64{990}, votersLeft{true, 3, 1, 2}},
+		{"alive", []int64{990, 990, 1490}, votersLeft{true, 3, 2, 2}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			now := int64(1000)
+			answer := func() *quorumStatus {
+				q := &quorumStatus{Leader: 1, Epoch: 5, Voters: []replicaStatus{
+					{Node: 1, CaughtUpMs: now}, {Node: 2, CaughtUpMs: tc.voter2[0]}, {Node: 3, CaughtUpMs: now - 1},
+				}}
+				if now += 500; len(tc.voter2) > 1 {
+					tc.voter2 = tc.voter2[1:]
+				}
+				return q
+			}
+			synctest.Test(t, func(t *testing.T) {
+				ask := func(context.Context) (*quorumStatus, error) { return answer(), nil }
+				got, err := votersWithout(t.Context(), ask, answer(), []int32{3}, time.Now().Add(voterPatience))
+				if err != nil || got != tc.want {
+					t.Errorf("%+v %v, want %+v", got, err, tc.want)
+				}
+			})
+		})
 	}
 }
