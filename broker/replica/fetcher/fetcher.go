@@ -248,9 +248,9 @@ func (f *fetcher) count() int {
 	return len(f.entries)
 }
 
-// endSession has the leader told of everything again.
+// endSession has the leader told of everything again, in another session.
 func (f *fetcher) endSession() {
-	f.session = session{}
+	f.session = session{id: f.session.id}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.lookAtAllLocked()
@@ -302,6 +302,9 @@ func (f *fetcher) round(wants []want) error {
 		return fmt.Errorf("a fetch is answered with %T", answer)
 	}
 	if code := protocol.Error(resp.ErrorCode); code != protocol.None {
+		if code == protocol.ErrFetchSessionIDNotFound {
+			f.session.id = 0
+		}
 		f.endSession()
 		if code == protocol.ErrFetchSessionIDNotFound || code == protocol.ErrInvalidFetchSessionEpoch {
 			return nil // the next one begins another session

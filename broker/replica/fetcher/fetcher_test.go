@@ -277,14 +277,14 @@ func TestRest(t *testing.T) {
 	})
 }
 
-// TestConnectionLost: another connection, another session.
+// TestConnectionLost: another connection, another session, in place of the one that was.
 func TestConnectionLost(t *testing.T) {
 	run(t, 1, func(w *world) {
 		w.fetch(t)
 		w.answers <- answer(9)
 		w.fetch(t)
 		w.answers <- errors.New("connection reset")
-		if req := w.fetch(t); w.dials.Load() != 2 || req.SessionEpoch != 0 {
+		if req := w.fetch(t); w.dials.Load() != 2 || req.SessionID != 9 || req.SessionEpoch != 0 {
 			t.Fatalf("after %d dials: %+v", w.dials.Load(), req)
 		}
 	})

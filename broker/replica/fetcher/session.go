@@ -12,8 +12,10 @@ import (
 // session is an incremental fetch session (KIP-227): what the leader knows that
 // we want need not be said again. Its zero value begins a new one.
 type session struct {
-	id    int32
-	epoch int32 // of the next request; 0 asks for a session
+	// id is 0 for none. With epoch, that of the next request, 0 another session is asked
+	// for, and the leader forgets this one, which would stay there until it needs the
+	// place.
+	id, epoch int32
 	// known are those that the leader fetches for, each with what it was told, gone
 	// those that it has still to forget.
 	known map[key]*entry
@@ -73,6 +75,7 @@ func (s *session) forget(k key) {
 func (s *session) answered(id int32) bool {
 	switch {
 	case id == 0:
+		s.id = 0
 		return false
 	case s.epoch == math.MaxInt32:
 		s.epoch = 1
