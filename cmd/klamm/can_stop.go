@@ -322,7 +322,7 @@ func (c *canStop) print(w io.Writer, asJSON bool) error {
 }
 
 // list writes ids as Kafka's tools do.
-func list(ids []int32) string {
+func list[ID ~int32](ids []ID) string {
 	if len(ids) == 0 {
 		return "-"
 	}

@@ -355,7 +355,7 @@ func (s *reassignStatus) print(w io.Writer, asJSON bool) error {
 			if m.Leader >= 0 {
 				leader = strconv.Itoa(int(m.Leader))
 			}
-			where := fmt.Sprintf("%s\t%d\t%s\t%s\t%s", m.Topic, m.Partition, idList(m.From), idList(m.To), leader)
+			where := fmt.Sprintf("%s\t%d\t%s\t%s\t%s", m.Topic, m.Partition, list(m.From), list(m.To), leader)
 			if len(m.Copies) == 0 {
 				fmt.Fprintf(table, "%s\t-\t-\t-\t-\n", where)
 			}
@@ -382,12 +382,4 @@ func (s *reassignStatus) print(w io.Writer, asJSON bool) error {
 		fmt.Fprintln(w, p)
 	}
 	return nil
-}
-
-func idList(ids []int32) string {
-	var texts []string
-	for _, id := range ids {
-		texts = append(texts, strconv.Itoa(int(id)))
-	}
-	return strings.Join(texts, ",")
 }
