@@ -86,6 +86,26 @@ func TestEpochsFollowTheRecords(t *testing.T) {
 	}
 }
 
+// A broker under Apache Kafka's controllers names the partition epoch when it asks
+// for another ISR, so what a record does to it must be what Kafka does.
+func TestClearedELRIsAChange(t *testing.T) {
+	eligible, known := record.NewPartitionChange(uuid(1), 0), record.NewPartitionChange(uuid(1), 1)
+	eligible.ISR, eligible.ELR = []protocol.NodeID{1}, []protocol.NodeID{2}
+	known.ISR, known.LastKnownELR, known.Leader = []protocol.NodeID{}, []protocol.NodeID{2}, protocol.NoNode
+	img := replayAll(t, Empty(), &record.Topic{Name: "a", TopicID: uuid(1)},
+		partition(uuid(1), 0, 1, 2), partition(uuid(1), 1, 1, 2), partition(uuid(1), 2, 1, 2), eligible, known)
+	for _, name := range []string{"a", ""} {
+		after := replayAll(t, img, &record.ClearELR{TopicName: name})
+		for id, want := range []protocol.PartitionEpoch{2, 2, 0} {
+			topic, _ := after.Topic("a")
+			p, _ := topic.Partition(int32(id))
+			if p.PartitionEpoch != want || len(p.ELR)+len(p.LastKnownELR) > 0 {
+				t.Errorf("topic %q, partition %d: %+v, want epoch %d and nobody eligible", name, id, p, want)
+			}
+		}
+	}
+}
+
 func TestDeletedTopicTakesItsConfigs(t *testing.T) {
 	value := "1000"
 	img := replayAll(

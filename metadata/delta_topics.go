@@ -121,7 +121,8 @@ func (d *Delta) changePartition(r *record.PartitionChange) error {
 	return nil
 }
 
-// clearELR empties the eligible replicas; the epochs stay, as in Kafka.
+// clearELR empties the eligible replicas: to each partition that has some this is
+// a change like any other, so its epoch goes up (as in Kafka's TopicDelta).
 func (d *Delta) clearELR(r *record.ClearELR) error {
 	if r.TopicName != "" {
 		entry, ok := d.byName.Get(nameEntry{name: r.TopicName})
@@ -146,13 +147,11 @@ func (d *Delta) clearTopicELR(t *Topic) error {
 		if len(p.ELR) == 0 && len(p.LastKnownELR) == 0 {
 			continue
 		}
-		e, err := d.topic(t.ID)
-		if err != nil {
+		change := record.NewPartitionChange(t.ID, p.ID)
+		change.ELR, change.LastKnownELR = []protocol.NodeID{}, []protocol.NodeID{}
+		if err := d.changePartition(change); err != nil {
 			return err
 		}
-		next := *p
-		next.ELR, next.LastKnownELR = nil, nil
-		e.put(&next)
 	}
 	return nil
 }
