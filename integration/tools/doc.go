@@ -18,7 +18,7 @@
 // Where klamm is known to differ, the directive names one of the reasons in
 // tools_test.go; a difference that is gone fails as well.
 //
-// One file runs on clusters too that have nodes of both kinds (TestMixed).
+// Two files run on clusters too that have nodes of both kinds (TestMixed).
 //
 // All tools run in one JVM, since starting one takes a second of CPU each:
 // Runner.java, which is started from source and so takes a JDK. Package harness

@@ -74,18 +74,21 @@ func TestTools(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) { runFile(t, path, nil) })
 }
 
-// TestMixed runs a file on clusters with nodes of both kinds, which print nothing else.
+// TestMixed runs files on clusters with nodes of both kinds, which print nothing else.
 func TestMixed(t *testing.T) {
 	if onKafka() {
 		t.Skip("what Apache Kafka prints is recorded on Apache Kafka's nodes alone")
 	}
 	startJava(t)
-	file := filepath.Join("testdata", "cluster_of_six.txt")
+	six, moves := filepath.Join("testdata", "cluster_of_six.txt"), filepath.Join("testdata", "moves.txt")
 	t.Run("klamm controllers", func(t *testing.T) {
-		runFile(t, file, []harness.Kind{harness.Kafka, harness.Klamm, harness.Klamm, harness.Klamm, harness.Klamm, harness.Klamm})
+		runFile(t, six, []harness.Kind{harness.Kafka, harness.Klamm, harness.Klamm, harness.Klamm, harness.Klamm, harness.Klamm})
 	})
 	t.Run("Kafka controllers", func(t *testing.T) {
-		runFile(t, file, []harness.Kind{harness.Klamm, harness.Kafka, harness.Klamm, harness.Kafka, harness.Kafka, harness.Kafka})
+		runFile(t, six, []harness.Kind{harness.Klamm, harness.Kafka, harness.Klamm, harness.Kafka, harness.Kafka, harness.Kafka})
+	})
+	t.Run("moves under Kafka", func(t *testing.T) {
+		runFile(t, moves, []harness.Kind{harness.Klamm, harness.Kafka, harness.Klamm, harness.Kafka})
 	})
 }
 
