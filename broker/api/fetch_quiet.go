@@ -75,7 +75,7 @@ func (s *fetchSession) wokenLocked() (woken []*sessionPartition) {
 
 // letQuietLocked lets those of a run be quiet about which it has nothing to tell.
 func (s *fetchSession) letQuietLocked(run *fetchRun) {
-	if s.watcher == nil || s.ended {
+	if s.watcher == nil || s.ended || s.watcher.Replica() != run.replica {
 		return
 	}
 	for i := range run.items {

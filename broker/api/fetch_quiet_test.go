@@ -174,6 +174,23 @@ func TestSessionsEndWatching(t *testing.T) {
 	})
 }
 
+// Whoever says that it is another follower is not taken for the one that watches.
+func TestWatchingIsOfOneFollower(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newDataWorld(t)
+		w.topic("a", 1, 1, 1, 2, 3)
+		s := w.follow(followerFetch("a"))
+		s.want(1, s.fetch(), "[] after 500ms")
+		req := followerFetch("-")
+		req.Version, req.SessionID, req.SessionEpoch, req.Topics, req.ReplicaState.ID = 18, s.id, s.epoch, nil, 3
+		if resp := w.ask(req).(*kmsg.FetchResponse); resp.ErrorCode != 0 || s.quiet() != 0 {
+			t.Errorf("error %d, %d partitions are quiet", resp.ErrorCode, s.quiet())
+		}
+		s.epoch++
+		s.want(1, s.fetch(), "[] after 500ms")
+	})
+}
+
 // TestQuietFetchCosts: what a fetch allocates does not grow with the partitions that
 // have no news.
 func TestQuietFetchCosts(t *testing.T) {

@@ -90,7 +90,7 @@ func (w *Waiter) Wait(ctx context.Context, deadline time.Time) bool {
 	}
 }
 
-// leave takes the waiter out of all lists. No token is sent after it.
+// leave takes the waiter out of all lists. No partition sends a token after it.
 func (w *Waiter) leave() {
 	for i := range w.places {
 		at := &w.places[i]
@@ -103,7 +103,8 @@ func (w *Waiter) leave() {
 	}
 }
 
-// signal leaves a token. The caller holds the mu of one of its homes.
+// signal leaves a token. One that comes after leave, of a Watcher or of an arrival, has
+// the next Wait return for nothing.
 func (w *Waiter) signal() {
 	select {
 	case w.wake <- struct{}{}:
