@@ -24,7 +24,7 @@ func (p *Partition) directory() (id protocol.UUID, ok bool) {
 func (m *Manager) DirFailed() {
 	var leave []*Partition
 	for p := range m.Partitions() {
-		if p.failWithDir() {
+		if p.FailWithDir() {
 			leave = append(leave, p)
 		}
 	}
@@ -32,7 +32,9 @@ func (m *Manager) DirFailed() {
 	m.log.Error().Int("partitions", len(leave)).Msg("partitions are offline: their log directory has failed")
 }
 
-func (p *Partition) failWithDir() bool {
+// FailWithDir takes the partition offline if its log directory is out of service, and
+// tells whether it is.
+func (p *Partition) FailWithDir() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.log == nil || p.role == roleGone {

@@ -154,6 +154,3 @@ func (p *Partition) truncatedLocked(offset, leo int64) {
 	p.highWatermark = min(p.highWatermark, p.log.LEO())
 	p.events.truncated(p.tp, offset, leo)
 }
-
-// Fail takes the partition offline after an error of its log.
-func (p *Partition) Fail(err error) { p.fail(err) }

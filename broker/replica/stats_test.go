@@ -62,7 +62,7 @@ func TestStats(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("the leader has more", "4 replicas, 0 offline, 2 lead, 1 under-replicated, 1 under min, 1 at min, 1 reassigned, lag 7 of 1")
-	follower.Fail(errors.New("broken"))
+	follower.fail(errors.New("broken"))
 	want("one is broken", "4 replicas, 1 offline, 2 lead, 1 under-replicated, 1 under min, 1 at min, 1 reassigned, lag 0 of 0")
 
 	p.Traffic().Add(BytesIn, 100)

@@ -66,7 +66,7 @@ func (f *fetcher) done(w want, err error) {
 	case err == nil, protocol.CodeOf(err) == protocol.ErrFencedLeaderEpoch:
 		w.rested = 0
 	case errors.Is(err, protocol.ErrKafkaStorageError):
-		w.partition.Fail(err)
+		w.partition.FailWithDir() // a volume that is only full may have space again
 		f.failed(w, err)
 	default:
 		f.failed(w, err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -331,6 +332,32 @@ func TestRecordsBeforeNextRequest(t *testing.T) {
 		if req := w.fetch(t); !slices.Equal(partitions(req), []int32{0, 1}) || req.Topics[0].Partitions[1].FetchOffset != 2 {
 			t.Fatalf("fetch %+v", req)
 		}
+	})
+}
+
+// TestFullVolume: a replica whose volume is full fetches again what it had no room
+// for, and goes on when there is space.
+func TestFullVolume(t *testing.T) {
+	run(t, 1, func(w *world) {
+		full := true
+		w.fs.SetHook(func(op vfs.Op) error {
+			if full && op.Kind == "write" {
+				return syscall.ENOSPC
+			}
+			return nil
+		})
+		w.fetch(t)
+		for range 2 {
+			w.answers <- answer(9, func(p *kmsg.FetchResponseTopicPartition) { p.RecordBatches, p.HighWatermark = records(t, 0, 2), 2 })
+			w.wantEnd(t, 0, 0, 0)
+			if req := w.fetch(t); req.Topics[0].Partitions[0].FetchOffset != 0 {
+				t.Fatalf("fetch %+v", req)
+			}
+		}
+		full = false
+		w.answers <- answer(9, func(p *kmsg.FetchResponseTopicPartition) { p.RecordBatches, p.HighWatermark = records(t, 0, 2), 2 })
+		w.fetch(t)
+		w.wantEnd(t, 0, 2, 2)
 	})
 }
 
