@@ -146,9 +146,9 @@ func (c *checks) topicChanged(v *watcher, topic metadata.TopicChange, img *metad
 	}
 }
 
-// committed takes note of a batch that the first node has applied. What it does and
-// undoes again no image shows.
-func (c *checks) committed(b batch.Batch) {
+// committed takes note of a batch that the first node has applied, to an image. What it
+// does and undoes again no image shows.
+func (c *checks) committed(b batch.Batch, to *metadata.Image) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	err := record.Each(b, func(e record.Entry) error {
@@ -165,11 +165,27 @@ func (c *checks) committed(b batch.Batch) {
 			c.partitions[r.TopicID] = max(c.partitions[r.TopicID], int(r.PartitionID)+1)
 		case *record.PartitionChange:
 			c.epochs[key{r.TopicID, r.PartitionID}]++
+		case *record.ClearELR:
+			c.cleared(r, to)
 		}
 		return nil
 	})
 	if err != nil {
 		c.w.failf("a committed batch can not be read: %v", err)
+	}
+}
+
+// cleared takes note of a change of each partition that has eligible replicas.
+func (c *checks) cleared(r *record.ClearELR, img *metadata.Image) {
+	for t := range img.Topics() {
+		if r.TopicName != "" && r.TopicName != t.Name {
+			continue
+		}
+		for p := range t.Partitions() {
+			if len(p.ELR)+len(p.LastKnownELR) > 0 {
+				c.epochs[key{t.ID, p.ID}]++
+			}
+		}
 	}
 }
 

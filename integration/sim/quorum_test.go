@@ -189,7 +189,7 @@ func (m *machine) Apply(entries []raftlog.Entry) ([]int64, error) {
 		if offset == raftlog.Skipped {
 			w.check.skipped++
 		} else {
-			w.check.committed(b)
+			w.check.committed(b, before)
 		}
 	} else if known != got {
 		w.failf("node %d applies at index %d %+v, another applied %+v", m.n.id, e.Index, got, known)
