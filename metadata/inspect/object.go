@@ -31,7 +31,7 @@ const Kinds = "topic, partition, broker, config, acl or user"
 // or brokers/1, or brokers for the default; ACLs are one by its id, or all.
 func ParseObject(kind, name string) (Object, error) {
 	o := Object{kind: kind, name: name}
-	if name == "" && kind != "acl" {
+	if name == "" && slices.Contains([]string{"topic", "partition", "broker", "config", "user"}, kind) {
 		return o, fmt.Errorf("which %s?", kind)
 	}
 	switch kind {
