@@ -72,14 +72,17 @@ Apache Kafka opens such logs at its start.`,
 // straysWhere is where to look: what is named, or what the configuration has.
 func straysWhere(cmd *cobra.Command, flags *configFlags, args []string) ([]string, error) {
 	if len(args) == 0 {
+		if !flags.given() {
+			return nil, usagef("%s takes --config or log directories; see %s --help", cmd.CommandPath(), cmd.CommandPath())
+		}
 		cfg, err := flags.load(cmd)
 		if err != nil {
 			return nil, err
 		}
 		return cfg.Dirs.All(), nil
 	}
-	if flags.file != "" {
-		return nil, usagef("%s takes either --config or directories", cmd.CommandPath())
+	if flags.file != "" || len(flags.overrides) > 0 {
+		return nil, usagef("%s takes either --config, which --override goes with, or directories", cmd.CommandPath())
 	}
 	return args, nil
 }
@@ -116,8 +119,14 @@ func findStrays(dirs []string) ([]stray, error) {
 				found = append(found, s)
 			}
 		}
-		if name != "" && len(found) == before {
+		switch {
+		case len(found) > before:
+		case name != "":
 			return nil, fmt.Errorf("%s is no log that was set aside", dir)
+		default:
+			if _, err := storage.ReadMetaProperties(vfs.OS(), dir); errors.Is(err, storage.ErrNotFormatted) {
+				return nil, fmt.Errorf("%s is no log directory: it has no meta.properties", dir)
+			}
 		}
 		if err := own.read(parent); err != nil {
 			return nil, err
@@ -181,15 +190,7 @@ func (o *origin) of(s storage.Stray) string {
 			return "a second copy of what this node holds"
 		}
 	}
-	return fmt.Sprintf("replica moved to brokers %s", commas(p.Replicas))
-}
-
-func commas(ids []protocol.NodeID) string {
-	var texts []string
-	for _, id := range ids {
-		texts = append(texts, fmt.Sprint(id))
-	}
-	return strings.Join(texts, ",")
+	return "replica moved to brokers " + list(p.Replicas)
 }
 
 func printStrays(w io.Writer, strays []stray, removed bool) error {

@@ -98,7 +98,8 @@ func TestLogStrays(t *testing.T) {
 		t.Error("it is still there")
 	}
 	list(1, "--remove", again)
-	list(0, "--remove", filepath.Join(dir, "again-0"))
+	list(1, "--remove", filepath.Join(dir, "again-0"))
+	list(1, filepath.Dir(dir))
 	list(1, "--remove", filepath.Join(dir, "nothing"))
 	if found := list(0, "--remove", dir); len(found) != 4 {
 		t.Errorf("all: %+v", found)

@@ -28,6 +28,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -83,8 +84,25 @@ func newRootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
+	root.SetHelpCommand(newHelpCommand())
 	root.AddCommand(newServerCommand(), newStorageCommand(), newMetadataCommand(), newQuorumCommand(), newLogCommand(), newReplicasCommand(), newReassignCommand(), newCanStopCommand(), newVersionCommand())
 	return root
+}
+
+// newHelpCommand is cobra's, which takes what it does not know for the root.
+func newHelpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND...]",
+		Short: "Say what a command does",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			about, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return usagef("there is no command %q; see klamm --help", strings.Join(args, " "))
+			}
+			about.InitDefaultHelpFlag()
+			return about.Help()
+		},
+	}
 }
 
 // noArgs and oneArg are cobra's, with our exit code.

@@ -90,7 +90,7 @@ func (f *clusterFlags) withOne(ctx context.Context, address string, do func(cont
 	}
 	defer conn.Close()
 	if len(f.controllers) > 0 {
-		active, err := activeController(ctx, conn)
+		active, err := activeController(ctx, conn, address)
 		if err != nil {
 			return err
 		}
@@ -102,10 +102,21 @@ func (f *clusterFlags) withOne(ctx context.Context, address string, do func(cont
 		}
 	}
 	err = do(ctx, conn)
+	if err != nil && len(f.controllers) == 0 && isController(ctx, conn) {
+		return finalError{fmt.Errorf("%s is where a controller listens, and --bootstrap-server takes brokers", address)}
+	}
 	if errors.Is(err, protocol.ErrUnsupportedVersion) {
 		return finalError{err}
 	}
 	return err
+}
+
+// isController tells whether a connection leads to a controller's listener.
+func isController(ctx context.Context, conn *client.Conn) bool {
+	req := kmsg.NewPtrDescribeClusterRequest()
+	req.EndpointType = 1 // brokers
+	answer, err := conn.Request(ctx, req)
+	return err == nil && protocol.Error(answer.(*kmsg.DescribeClusterResponse).ErrorCode) == protocol.ErrMismatchedEndpointType
 }
 
 func dial(ctx context.Context, address string) (*client.Conn, error) {
@@ -113,7 +124,7 @@ func dial(ctx context.Context, address string) (*client.Conn, error) {
 }
 
 // activeController asks a controller where the active one is (KIP-919).
-func activeController(ctx context.Context, conn *client.Conn) (string, error) {
+func activeController(ctx context.Context, conn *client.Conn, address string) (string, error) {
 	req := kmsg.NewPtrDescribeClusterRequest()
 	req.EndpointType = 2 // controllers
 	answer, err := conn.Request(ctx, req)
@@ -121,7 +132,11 @@ func activeController(ctx context.Context, conn *client.Conn) (string, error) {
 		return "", err
 	}
 	resp := answer.(*kmsg.DescribeClusterResponse)
-	if code := protocol.Error(resp.ErrorCode); code != protocol.None {
+	switch code := protocol.Error(resp.ErrorCode); code {
+	case protocol.None:
+	case protocol.ErrMismatchedEndpointType:
+		return "", finalError{fmt.Errorf("%s is where a broker listens, and --bootstrap-controller takes controllers", address)}
+	default:
 		return "", finalError{refusal(code, resp.ErrorMessage)}
 	}
 	for _, b := range resp.Brokers {

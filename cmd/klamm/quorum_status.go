@@ -107,7 +107,11 @@ func askQuorum(ctx context.Context, flags *clusterFlags) (*quorumStatus, error) 
 		if answer, err = conn.Request(ctx, req); err != nil {
 			return err
 		}
-		status.ClusterID = answer.(*kmsg.DescribeClusterResponse).ClusterID
+		resp := answer.(*kmsg.DescribeClusterResponse)
+		if code := protocol.Error(resp.ErrorCode); code != protocol.None {
+			return refusal(code, resp.ErrorMessage)
+		}
+		status.ClusterID = resp.ClusterID
 		if len(flags.controllers) > 0 {
 			status.Snapshot, err = newestSnapshot(ctx, conn, status.Epoch)
 		} else {

@@ -54,6 +54,9 @@ exit code is 0 if all replicas answered and are equal.`,
 			if err := v.find(cmd.Context(), args[0]); err != nil {
 				return err
 			}
+			if err := v.has(partitions); err != nil {
+				return err
+			}
 			out := cmd.OutOrStdout()
 			all, bad := []verified{}, 0
 			for _, p := range v.topic.Partitions {
@@ -77,10 +80,7 @@ exit code is 0 if all replicas answered and are equal.`,
 					return err
 				}
 			}
-			switch {
-			case len(all) == 0:
-				return fmt.Errorf("%s has none of these partitions", args[0])
-			case bad > 0:
+			if bad > 0 {
 				return fmt.Errorf("%d of %d partitions of %s are not the same everywhere, or not all of their replicas answered", bad, len(all), args[0])
 			}
 			return nil
@@ -133,7 +133,13 @@ func (v *verification) find(ctx context.Context, topic string) error {
 			return errors.New("the answer to Metadata is not about one topic")
 		}
 		v.topic = resp.Topics[0]
-		if code := protocol.Error(v.topic.ErrorCode); code != protocol.None {
+		switch code := protocol.Error(v.topic.ErrorCode); code {
+		case protocol.None:
+		case protocol.ErrUnknownTopicOrPartition:
+			return finalError{fmt.Errorf("the cluster has no topic %s", topic)}
+		case protocol.ErrInvalidTopicException:
+			return finalError{fmt.Errorf("%q is no name of a topic", topic)}
+		default:
 			return finalError{fmt.Errorf("topic %s: %w", topic, code)}
 		}
 		slices.SortFunc(v.topic.Partitions, func(a, b kmsg.MetadataResponseTopicPartition) int { return cmp.Compare(a.Partition, b.Partition) })
@@ -144,6 +150,17 @@ func (v *verification) find(ctx context.Context, topic string) error {
 		v.compact, err = compacted(ctx, conn, topic)
 		return err
 	})
+}
+
+// has refuses partitions that the topic does not have: one that was misspelt would
+// always be equal.
+func (v *verification) has(partitions []int32) error {
+	for _, id := range partitions {
+		if !slices.ContainsFunc(v.topic.Partitions, func(p kmsg.MetadataResponseTopicPartition) bool { return p.Partition == id }) {
+			return fmt.Errorf("topic %s has no partition %d, it has %d of them", *v.topic.Topic, id, len(v.topic.Partitions))
+		}
+	}
+	return nil
 }
 
 // compacted tells whether a topic's cleanup.policy says so.
@@ -268,11 +285,7 @@ func (v *verified) print(w io.Writer, topic string, ranges bool) {
 		}
 		fmt.Fprintln(w)
 	}
-	var brokers []string
-	for _, id := range v.Replicas {
-		brokers = append(brokers, strconv.Itoa(int(id)))
-	}
-	of := "of brokers " + strings.Join(brokers, ",")
+	of := "of brokers " + list(v.Replicas)
 	different := slices.ContainsFunc(v.Ranges, func(r comparedPart) bool { return !r.Equal })
 	switch {
 	case len(v.Replicas) < 2:

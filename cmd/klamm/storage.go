@@ -26,9 +26,13 @@ func (f *configFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.overrides, "override", nil, "KEY=VALUE that counts more than the file (repeat for more)")
 }
 
+func (f *configFlags) given() bool {
+	return f.file != "" || len(config.FromEnvironment(os.Environ())) > 0
+}
+
 // load reads the file that --config names, or what the environment says.
 func (f *configFlags) load(cmd *cobra.Command) (*config.Config, error) {
-	if f.file == "" && len(config.FromEnvironment(os.Environ())) == 0 {
+	if !f.given() {
 		return nil, usagef("%s needs --config", cmd.CommandPath())
 	}
 	cfg, err := config.Load(f.file, os.Environ(), f.overrides)
