@@ -140,6 +140,13 @@ func (l *Log) AppendAsFollower(batches []byte) (AppendResult, error) {
 	if set.first < 0 {
 		return AppendResult{FirstOffset: -1, LastOffset: l.leo - 1, MaxTimestampMs: noTimestamp, LogStartOffset: l.logStart}, nil
 	}
+	// A follower takes what its leader has admitted somewhat further, lest it falls
+	// behind a leader that is as full; the metadata it may not crowd out.
+	if l.topicID != protocol.MetadataTopicID {
+		if err := l.owner.admit(int64(len(batches)), true); err != nil {
+			return AppendResult{}, err
+		}
+	}
 	return l.writeLocked(batches, set)
 }
 

@@ -15,10 +15,11 @@ import (
 // A volume that fills up is met in two steps. While it is tight, logs that their
 // topics do not keep for good roll early, so that retention can let go of more,
 // retention runs after each such roll, and deleted logs are removed at once. What
-// clients append is refused when no more is left than the reserve, which is for
-// the metadata, the coordinators' records, indexes and checkpoints: topics can be
-// deleted and settings changed on a disk that is full to everybody else. The
-// directory stays in service, and appends go on when there is space again.
+// clients append is refused when no more is left than the reserve, and what a
+// follower's leader sends at half of it. The reserve is for the metadata, the
+// coordinators' records, indexes and checkpoints: topics can be deleted and settings
+// changed on a disk that is full to everybody else. The directory stays in service,
+// and appends go on when there is space again.
 
 // tightBelow is how many free bytes of a volume make it tight: an eighth, or of a
 // small one a half, where a few segments are a large part of it.
@@ -61,15 +62,15 @@ func (d *Dir) tight() bool {
 	return total > 0 && d.space.free.Load() < tightBelow(total)
 }
 
-// admit refuses an append that would take from the reserve; one of a coordinator
-// may take half of it.
-func (d *Dir) admit(n int64, coordinator bool) error {
+// admit refuses an append that would take from the reserve; one of a coordinator, or of
+// a follower, may take half of it.
+func (d *Dir) admit(n int64, half bool) error {
 	if d == nil {
 		return nil
 	}
 	total := d.space.total.Load()
 	keep := reserve(total)
-	if coordinator {
+	if half {
 		keep /= 2
 	}
 	if total == 0 || d.space.free.Load()-n >= keep {

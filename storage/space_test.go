@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/klamm/klamm/protocol"
+	"github.com/klamm/klamm/protocol/batch"
 	"github.com/klamm/klamm/storage/vfs"
 )
 
@@ -180,6 +181,36 @@ func TestFullVolume(t *testing.T) {
 			if n := strings.Count(v.said.String(), text); n != 1 {
 				t.Errorf("%q was said %d times:\n%s", text, n, v.said.String())
 			}
+		}
+		v.stop()
+	})
+}
+
+// TestFollowerOnFullVolume: a follower leaves half of the reserve, whatever its leader
+// sends, and the metadata log may use it.
+func TestFollowerOnFullVolume(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newVolume(t, 100*mib, DefaultLogConfig())
+		follower := v.create("t", 0)
+		data := records(t, 1, 100_000)
+		var err error
+		for offset := int64(0); err == nil; offset++ {
+			batch.Batch(data).SetBaseOffset(offset)
+			_, err = follower.AppendAsFollower(data)
+		}
+		if !errors.Is(err, protocol.ErrKafkaStorageError) || v.store.dirs[0].Err() != nil {
+			t.Fatalf("refused with %v, directory %v", err, v.store.dirs[0].Err())
+		}
+		if _, left, _ := v.mem.Space("/"); left < reserve(100*mib)/2 {
+			t.Errorf("%d bytes are left", left)
+		}
+		metadata, err := OpenLog(v.mem, "/data/__cluster_metadata-0", LogOptions{
+			Config: DefaultLogConfig(), TopicID: protocol.MetadataTopicID, Dir: v.store.dirs[0], Log: zerolog.Nop(),
+		})
+		check(t, err)
+		batch.Batch(data).SetBaseOffset(0)
+		if _, err := metadata.AppendAsFollower(data); err != nil {
+			t.Errorf("the metadata log: %v", err)
 		}
 		v.stop()
 	})
