@@ -3,6 +3,7 @@
 package tools
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -60,7 +61,7 @@ func (s *session) replace(text string) string {
 		return ""
 	}
 	port := func(address string) string { return strings.TrimPrefix(address, "localhost:") }
-	names := []string{s.tmp, "TMP"}
+	names, ports := []string{s.tmp, "TMP"}, make(map[string]string)
 	for i, n := range s.nodes {
 		at := ""
 		if len(s.nodes) > 1 {
@@ -68,13 +69,15 @@ func (s *session) replace(text string) string {
 		}
 		names = append(names, n.Data(), "DATA"+at)
 		if n.Address != "" {
-			names = append(names, port(n.Address), brokerPort[:len(brokerPort)-len(at)]+at)
+			ports[port(n.Address)] = brokerPort[:len(brokerPort)-len(at)] + at
 		}
 		if n.Controller != "" {
-			names = append(names, port(n.Controller), controllerPort[:len(controllerPort)-len(at)]+at)
+			ports[port(n.Controller)] = controllerPort[:len(controllerPort)-len(at)] + at
 		}
 	}
 	text = strings.NewReplacer(names...).Replace(text)
+	// Not within a number: a time may have the digits of a port.
+	text = wholeNumber.ReplaceAllStringFunc(text, func(n string) string { return cmp.Or(ports[n], n) })
 	if !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
@@ -108,6 +111,8 @@ var (
 	trailing   = regexp.MustCompile(`[ \t]+\n`)
 	number     = regexp.MustCompile(`-?\d+(\.\d+)?`)
 	blanks     = regexp.MustCompile(`[ \t]+`)
+
+	wholeNumber = regexp.MustCompile(`\b\d+\b`)
 )
 
 func sortLines(text string) string {
