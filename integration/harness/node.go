@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -21,8 +22,9 @@ import (
 // in some, several of them on a busy machine in a minute.
 const startTimeout = 3 * time.Minute
 
-// stopTimeout bounds the end of a process after a signal.
-const stopTimeout = 30 * time.Second
+// stopTimeout bounds the end of a process after a signal. Brokers that lead much hand
+// it over first, which on a busy machine takes its time.
+const stopTimeout = 2 * time.Minute
 
 // ClusterID is what all nodes are formatted with.
 const ClusterID = "aGFybmVzcy1vZi1jbGllbnRz"
@@ -361,11 +363,20 @@ func FreePort(t *testing.T) string {
 	return freePorts(t, 1)[0]
 }
 
-// freePorts gives ports that nobody listens on now.
+// given are the ports that this process has given out. A node that is down gets its
+// own back, so nobody else may have it.
+var given = struct {
+	sync.Mutex
+	ports map[string]bool
+}{ports: make(map[string]bool)}
+
+// freePorts gives ports that nobody listens on now, each once.
 func freePorts(t *testing.T, count int) []string {
 	t.Helper()
+	given.Lock()
+	defer given.Unlock()
 	var ports []string
-	for range count {
+	for len(ports) < count {
 		listener, err := net.Listen("tcp", "localhost:0")
 		if err != nil {
 			t.Fatal(err)
@@ -375,7 +386,10 @@ func freePorts(t *testing.T, count int) []string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ports = append(ports, port)
+		if !given.ports[port] {
+			given.ports[port] = true
+			ports = append(ports, port)
+		}
 	}
 	return ports
 }

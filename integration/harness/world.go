@@ -34,7 +34,9 @@ type World struct {
 // NewWorld is a cluster with a client. Its options are those of all clients.
 func NewWorld(t *testing.T, c *Cluster, opts ...kgo.Opt) *World {
 	t.Helper()
-	w := &World{T: t, Cluster: c, Patience: time.Minute, Pause: 5 * time.Millisecond, opts: opts}
+	// By default a client takes a death during a connection's first request for missing SASL.
+	opts = append([]kgo.Opt{kgo.AlwaysRetryEOF()}, opts...)
+	w := &World{T: t, Cluster: c, Patience: 3 * time.Minute, Pause: 5 * time.Millisecond, opts: opts}
 	w.Client = w.NewClient()
 	return w
 }
@@ -202,6 +204,84 @@ func (w *World) Consume(topic string, count int) []string {
 	return values
 }
 
+// Ends are the ends of a topic's partitions, as consumers see them.
+func (w *World) Ends(topic string) (ends []int64) {
+	w.T.Helper()
+	w.Await("the ends of "+topic, func() bool {
+		t := kmsg.NewListOffsetsRequestTopic()
+		t.Topic = topic
+		for _, known := range w.Partitions(topic) {
+			p := kmsg.NewListOffsetsRequestTopicPartition()
+			p.Partition, p.Timestamp = known.Partition, -1
+			t.Partitions = append(t.Partitions, p)
+		}
+		req := kmsg.NewPtrListOffsetsRequest()
+		req.ReplicaID = -1
+		req.Topics = append(req.Topics, t)
+		ends = make([]int64, len(t.Partitions))
+		answered := 0
+		for _, t := range Ask[*kmsg.ListOffsetsResponse](w, req).Topics {
+			for _, p := range t.Partitions {
+				if p.ErrorCode != 0 {
+					return false
+				}
+				ends[p.Partition] = p.Offset
+				answered++
+			}
+		}
+		return answered > 0 && answered == len(ends)
+	})
+	return ends
+}
+
+// Count is the number of records of a topic that has lost none from its start.
+func (w *World) Count(topic string) (records int64) {
+	w.T.Helper()
+	for _, end := range w.Ends(topic) {
+		records += end
+	}
+	return records
+}
+
+// Move begins to give a topic's partitions, from the first on, other replicas.
+func (w *World) Move(topic string, to ...[]int32) {
+	w.T.Helper()
+	t := kmsg.NewAlterPartitionAssignmentsRequestTopic()
+	t.Topic = topic
+	for i, replicas := range to {
+		p := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
+		p.Partition, p.Replicas = int32(i), replicas
+		t.Partitions = append(t.Partitions, p)
+	}
+	req := kmsg.NewPtrAlterPartitionAssignmentsRequest()
+	req.TimeoutMillis, req.Topics = 30_000, append(req.Topics, t)
+	resp := Ask[*kmsg.AlterPartitionAssignmentsResponse](w, req)
+	if code := protocol.Error(resp.ErrorCode); code != protocol.None {
+		w.T.Fatalf("move %s: %v", topic, code)
+	}
+	for _, p := range resp.Topics[0].Partitions {
+		if code := protocol.Error(p.ErrorCode); code != protocol.None {
+			w.T.Fatalf("move %s-%d: %v", topic, p.Partition, code)
+		}
+	}
+}
+
+// AwaitCanStop waits until klamm can-stop says that a broker may be stopped.
+func (w *World) AwaitCanStop(id int32) {
+	w.T.Helper()
+	var said string
+	defer func() {
+		if w.T.Failed() {
+			w.T.Log(said)
+		}
+	}()
+	w.Await(fmt.Sprintf("broker %d to be one that can be stopped", id), func() bool {
+		out, errOut, ok := Run(w.T, "can-stop", fmt.Sprint(id), "--bootstrap-server", strings.Join(w.Bootstrap(), ","))
+		said = out + errOut
+		return ok
+	})
+}
+
 // Controller is the active controller.
 func (w *World) Controller() int32 {
 	w.T.Helper()
@@ -257,8 +337,9 @@ func (w *World) Logs(node int, topic string) map[string][]byte {
 			w.T.Fatal(err)
 		}
 		dir := filepath.Base(filepath.Dir(file))
-		if strings.HasSuffix(dir, "-stray") {
-			continue // a kill came before it had its topic's id
+		// A kill came before it had its topic's id, or its files were not gone yet.
+		if strings.HasSuffix(dir, "-stray") || strings.HasSuffix(dir, "-delete") {
+			continue
 		}
 		out[dir] = append(out[dir], data...)
 	}
