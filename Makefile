@@ -10,7 +10,7 @@ FUZZTIME ?= 20s
 SEEDS ?= 10000
 SCENARIO ?= stated
 
-.PHONY: all build run test sim integration nemesis mixed franz bench lint fuzz clean help
+.PHONY: all build run test sim integration nemesis mixed franz stops bench lint fuzz clean help
 
 all: build
 
@@ -43,7 +43,10 @@ mixed: build ## clusters of klamm's and Apache Kafka's nodes, with a quorum of K
 	KLAMM=$(CURDIR)/$(BIN) $(GO) test -tags integration -count 1 -v -timeout 30m ./integration/mixed -controllers 3
 
 franz: build ## franz-go's own tests on three nodes that are restarted
-	KLAMM=$(CURDIR)/$(BIN) $(GO) test -tags integration -count 1 -v -timeout 30m ./integration/moving -run TestFranzSuite -suite
+	KLAMM=$(CURDIR)/$(BIN) $(GO) test -tags integration -count 1 -v -timeout 30m ./integration/rolling -run TestFranzSuite -suite
+
+stops: build ## nodes with a thousand partitions are stopped in order under load
+	KLAMM=$(CURDIR)/$(BIN) $(GO) test -tags integration -count 1 -v -timeout 30m ./integration/rolling -run TestStopsOfManyPartitions -partitions 1000
 
 bench: ## benchmarks of the hot paths
 	$(GO) test -run '^$$' -bench . -benchmem ./...

@@ -34,7 +34,7 @@
 // reassignments listed and cancelled (B092 B093), a lost log directory (B222), and
 // placement after a change of the controller (B089); inspection has a quorum recovered
 // (B074) and described (B195); replication looks at metrics while leaders move (B201);
-// moving has clients at work meanwhile (B026 B027 B032 B203 B207).
+// rolling has clients at work meanwhile (B026 B027 B032 B203 B207).
 //
 // Cases that wait, and what for:
 //

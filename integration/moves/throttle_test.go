@@ -43,7 +43,7 @@ func TestThrottle(t *testing.T) {
 			rate := side.name + ".replication.throttled.rate"
 			w.setTopic("t", side.topic)
 			w.setBroker(side.broker, rate+"=1")
-			w.move("t", 1, 3)
+			w.Move("t", []int32{1, 3})
 
 			slowed := delayed{make(chan time.Duration, 1)}
 			consumer := w.NewClient(kgo.ConsumeTopics("t"), kgo.WithHooks(slowed))
@@ -67,8 +67,9 @@ func TestThrottle(t *testing.T) {
 			w.says(out, "1 partition moves,", "t 0 1,2 1,3 1 3 ", fmt.Sprintf(side.line, 1))
 
 			const bytesPerSecond = 4 * mib
+			began := time.Now()
+			left := size - len(w.Logs(2, "t")["t-0"])
 			w.setBroker(side.broker, fmt.Sprintf("%s=%d", rate, bytesPerSecond))
-			left, began := size-len(w.Logs(2, "t")["t-0"]), time.Now()
 			w.Await("the end of the move", func() bool { return !w.moving() })
 			// What a second allows may go at once, and a fetch is on its way.
 			slow := left - bytesPerSecond - 2*mib
@@ -95,7 +96,7 @@ func TestThrottleOfAll(t *testing.T) {
 	w.setBroker("", leaderRate+"=1")
 	w.Node(1).Stop()
 	w.Node(1).Restart()
-	w.move("t", 1, 2)
+	w.Move("t", []int32{1, 2})
 	w.Await("the first bytes", func() bool { return len(w.Logs(1, "t")["t-0"]) > 0 })
 	w.says(w.status(), "1 partition moves", "broker 1 sends throttled replicas 1 bytes", "broker 3 sends throttled replicas 1 bytes")
 	if !w.moving() {
@@ -115,7 +116,7 @@ func TestStatusOfDeadTarget(t *testing.T) {
 		w.says(w.status(), "no partitions move")
 		return len(w.alive()) == 2
 	})
-	w.move("t", 3)
+	w.Move("t", []int32{3})
 	w.says(w.status(), "1 partition moves", "t 0 1 3 1 3 ? 1", "away")
 	w.Node(3).Restart()
 	w.AwaitISR("t", 3)

@@ -61,21 +61,6 @@ func (w *world) setBroker(id string, settings ...string) {
 	w.set(kmsg.ConfigResourceTypeBroker, id, settings...)
 }
 
-// move begins to move partition 0 of a topic.
-func (w *world) move(topic string, to ...int32) {
-	w.T.Helper()
-	p := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
-	p.Replicas = to
-	t := kmsg.NewAlterPartitionAssignmentsRequestTopic()
-	t.Topic, t.Partitions = topic, append(t.Partitions, p)
-	req := kmsg.NewPtrAlterPartitionAssignmentsRequest()
-	req.TimeoutMillis, req.Topics = 30_000, append(req.Topics, t)
-	resp := harness.Ask[*kmsg.AlterPartitionAssignmentsResponse](w.World, req)
-	if code := protocol.Error(resp.Topics[0].Partitions[0].ErrorCode); resp.ErrorCode != 0 || code != protocol.None {
-		w.T.Fatalf("move %s: %v, %v", topic, protocol.Error(resp.ErrorCode), code)
-	}
-}
-
 // moving tells whether a partition is on its way.
 func (w *world) moving() bool {
 	w.T.Helper()

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/klamm/klamm/integration/harness"
 )
@@ -18,23 +17,8 @@ import (
 func TestVerifyMixed(t *testing.T) {
 	c := harness.StartSplit(t, []harness.Kind{harness.Klamm}, []harness.Kind{harness.Klamm, harness.Kafka}, "auto.create.topics.enable=false")
 	w := &world{harness.NewWorld(t, c, kgo.MetadataMinAge(100*time.Millisecond))}
-	w.Patience = 2 * time.Minute // a JVM starts on what cores there are
-	req := kmsg.NewPtrCreateTopicsRequest()
-	req.TimeoutMillis = 30_000
 	for topic, leader := range map[string]int32{"one": 1, "two": 2} {
-		r := kmsg.NewCreateTopicsRequestTopic()
-		r.Topic, r.NumPartitions, r.ReplicationFactor = topic, -1, -1
-		assigned := kmsg.NewCreateTopicsRequestTopicReplicaAssignment()
-		assigned.Replicas = []int32{leader, 3 - leader}
-		r.ReplicaAssignment = append(r.ReplicaAssignment, assigned)
-		req.Topics = append(req.Topics, r)
-	}
-	for _, r := range harness.Ask[*kmsg.CreateTopicsResponse](w.World, req).Topics {
-		if r.ErrorCode != 0 {
-			t.Fatalf("create %s: %d", r.Topic, r.ErrorCode)
-		}
-	}
-	for topic, leader := range map[string]int32{"one": 1, "two": 2} {
+		w.CreateOn(topic, []int32{leader, 3 - leader})
 		w.AwaitISR(topic, 1, 2)
 		if got := w.Leader(topic); got != leader {
 			t.Errorf("%s is led by %d, want %d", topic, got, leader)

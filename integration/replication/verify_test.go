@@ -8,34 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/twmb/franz-go/pkg/kmsg"
-
 	"github.com/klamm/klamm/integration/harness"
-	"github.com/klamm/klamm/protocol"
 	"github.com/klamm/klamm/protocol/batch"
 )
-
-// ends are the log ends of a topic's partitions.
-func (w *world) ends(topic string) (ends []int64) {
-	w.T.Helper()
-	req := kmsg.NewPtrListOffsetsRequest()
-	req.ReplicaID = -1
-	t := kmsg.NewListOffsetsRequestTopic()
-	t.Topic = topic
-	for _, known := range w.Partitions(topic) {
-		p := kmsg.NewListOffsetsRequestTopicPartition()
-		p.Partition, p.Timestamp = known.Partition, -1
-		t.Partitions = append(t.Partitions, p)
-	}
-	req.Topics = append(req.Topics, t)
-	for _, p := range harness.Ask[*kmsg.ListOffsetsResponse](w.World, req).Topics[0].Partitions {
-		if p.ErrorCode != 0 {
-			w.T.Fatalf("the end of %s-%d: %v", topic, p.Partition, protocol.Error(p.ErrorCode))
-		}
-		ends = append(ends, p.Offset)
-	}
-	return ends
-}
 
 // A record that is another one on one replica is found, and bytes that are nobody's
 // records are; a broker that is away is named.

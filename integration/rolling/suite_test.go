@@ -1,6 +1,6 @@
 //go:build integration
 
-package moving
+package rolling
 
 import (
 	"flag"
@@ -72,7 +72,7 @@ func TestFranzSuite(t *testing.T) {
 			return
 		case <-time.After(2 * time.Second): // of all nodes
 		}
-		w.Await("the next node to be one that can be stopped", func() bool { return w.canStop(id) })
+		w.AwaitCanStop(id)
 		w.Node(id).Stop()
 		w.Node(id).Restart()
 		restarts++

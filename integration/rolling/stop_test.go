@@ -1,9 +1,10 @@
 //go:build integration
 
-package moving
+package rolling
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -16,20 +17,22 @@ import (
 	"github.com/klamm/klamm/integration/harness"
 )
 
-// Each of three nodes with a thousand partitions is stopped while records are written
+var many = flag.Int("partitions", 200, "partitions of the nodes that TestStopsOfManyPartitions stops")
+
+// Each of three nodes with many partitions is stopped while records are written
 // and topics are created all the time, so that the metadata log never rests: the stop
 // ends when its leaderships have moved, with the mark of a clean one (B203 of package
 // faults). When it is back all brokers name the same leaders and epochs (B207).
 func TestStopsOfManyPartitions(t *testing.T) {
 	w := start(t)
-	w.Create("many", 1000)
+	w.Create("many", int32(*many))
 	w.AwaitISR("many", 1, 2, 3)
 	ctx, end := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer end()
 	producer := w.NewClient(kgo.RecordPartitioner(kgo.RoundRobinPartitioner()), kgo.ProducerLinger(0), kgo.MetadataMinAge(100*time.Millisecond))
-	for i := range 2000 {
+	for i := range 2 * *many {
 		producer.Produce(context.Background(), &kgo.Record{Topic: "many", Value: fmt.Append(nil, i)}, nil)
 	}
 	if err := producer.Flush(w.Within()); err != nil {
@@ -53,7 +56,7 @@ func TestStopsOfManyPartitions(t *testing.T) {
 		}
 	})
 	for _, id := range []int32{1, 2, 3} {
-		w.Await(fmt.Sprintf("node %d to be one that can be stopped", id), func() bool { return w.canStop(id) })
+		w.AwaitCanStop(id)
 		n := w.Node(id)
 		began := time.Now()
 		n.Stop()

@@ -1,6 +1,6 @@
 //go:build integration
 
-package moving
+package rolling
 
 import (
 	"fmt"
@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/klamm/klamm/integration/harness"
 )
 
 // Nodes are restarted one after the other, each when `klamm can-stop` says so, under
@@ -23,7 +21,7 @@ func TestRollingRestart(t *testing.T) {
 	load := w.load(all)
 	load.moved("with all")
 	for _, id := range []int32{1, 2, 3} {
-		w.Await(fmt.Sprintf("node %d to be one that can be stopped", id), func() bool { return w.canStop(id) })
+		w.AwaitCanStop(id)
 		began := time.Now()
 		w.Node(id).Stop()
 		stopped := time.Since(began)
@@ -53,7 +51,7 @@ func (w *world) whole(topic string, all []*client) {
 		c.mu.Unlock()
 	}
 	times := make(map[string]int)
-	for _, v := range w.Consume(topic, int(w.end(topic))) {
+	for _, v := range w.Consume(topic, int(w.Count(topic))) {
 		times[v]++
 	}
 	for v := range acked {
@@ -65,16 +63,6 @@ func (w *world) whole(topic string, all []*client) {
 		}
 	}
 	w.SameLogs(topic)
-}
-
-// canStop asks the command.
-func (w *world) canStop(id int32) bool {
-	w.T.Helper()
-	out, errOut, ok := harness.Run(w.T, "can-stop", fmt.Sprint(id), "--bootstrap-server", strings.Join(w.Bootstrap(), ","))
-	if !ok && !strings.Contains(errOut, "not to be stopped now") {
-		w.T.Errorf("can-stop %d:\n%s%s", id, out, errOut)
-	}
-	return ok
 }
 
 // load has clients write.

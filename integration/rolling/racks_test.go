@@ -1,15 +1,11 @@
 //go:build integration
 
-package moving
+package rolling
 
 import (
-	"bufio"
 	"cmp"
 	"fmt"
-	"net/http"
 	"os"
-	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -20,40 +16,39 @@ import (
 )
 
 // startRacks starts three nodes in racks a, b and c, whose leaders send consumers to
-// the replica in theirs. Metrics gives the address of a node's.
-func startRacks(t *testing.T) (_ *world, metrics map[int32]string) {
+// the replica in theirs.
+func startRacks(t *testing.T) *world {
 	t.Helper()
-	c := harness.ConfiguredCluster(t, "", 3, "auto.create.topics.enable=false", "min.insync.replicas=2",
+	c := harness.ConfiguredCluster(t, "", 3, harness.WithMetrics, "auto.create.topics.enable=false", "min.insync.replicas=2",
 		"replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector")
-	metrics = make(map[int32]string)
 	for i, n := range c.Nodes {
-		metrics[int32(i+1)] = "localhost:" + harness.FreePort(t)
-		n.Configure("broker.rack="+string(rune('a'+i)), "klamm.metrics.listener="+metrics[int32(i+1)])
+		n.Configure("broker.rack=" + string(rune('a'+i)))
 		n.Format()
 	}
 	c.Restart()
-	return &world{World: harness.NewWorld(t, c)}, metrics
+	return &world{World: harness.NewWorld(t, c)}
 }
 
 // Consumers of three kinds that say where they stand read from the follower there,
 // from the leader while it is away, and from it again.
 func TestReadsFromRack(t *testing.T) {
-	w, metrics := startRacks(t)
+	w := startRacks(t)
 	w.CreateOn("t", []int32{1, 2, 3}, []int32{1, 2, 3}, []int32{1, 2, 3})
 	w.AwaitISR("t", 1, 2, 3)
 	all := w.clients("t", []string{"client.rack=b"}, kgo.Rack("b"))
 	load := w.load(all)
 	load.moved("with all")
-	from := func(id int32) int64 {
-		return w.metric(metrics[id], `kafka_server_brokertopicmetrics_bytesout_total{topic="t"}`)
+	from := func(id int32) float64 {
+		all, _ := w.Node(id).Metrics()
+		return all[`kafka_server_brokertopicmetrics_bytesout_total{topic="t"}`]
 	}
 	near := func() {
 		t.Helper()
 		load.mark()
-		before := []int64{from(1), from(2), from(3)}
+		before := []float64{from(1), from(2), from(3)}
 		load.moved("with all")
 		if one, two, three := from(1)-before[0], from(2)-before[1], from(3)-before[2]; two == 0 || one+three > two/10 {
-			t.Errorf("consumers in the rack of node 2 read %d bytes from node 1, %d from 2, %d from 3", one, two, three)
+			t.Errorf("consumers in the rack of node 2 read %v bytes from node 1, %v from 2, %v from 3", one, two, three)
 		}
 	}
 	if !kafka() {
@@ -78,32 +73,12 @@ func TestReadsFromRack(t *testing.T) {
 
 func kafka() bool { return cmp.Or(os.Getenv("KLAMM_NODE"), "klamm") == "kafka" }
 
-// metric is a counter of a node, 0 where it has none.
-func (w *world) metric(address, name string) int64 {
-	w.T.Helper()
-	resp, err := http.Get("http://" + address + "/metrics")
-	if err != nil {
-		w.T.Fatal(err)
-	}
-	defer resp.Body.Close()
-	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
-		if value, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
-			n, err := strconv.ParseFloat(value, 64)
-			if err != nil {
-				w.T.Fatal(err)
-			}
-			return int64(n)
-		}
-	}
-	return 0
-}
-
 // A leader sends a consumer of v11 on that tells its rack to the follower there, who
 // serves it; an older one it serves itself, and a follower does not (B032 of package
 // faults). An epoch that is over is refused by both, and the answer names the leader
 // (KIP-951).
 func TestPreferredReadReplica(t *testing.T) {
-	w, _ := startRacks(t)
+	w := startRacks(t)
 	w.CreateOn("t", []int32{1, 2, 3})
 	w.AwaitISR("t", 1, 2, 3)
 	w.Produce("t", "one", "two")

@@ -1,6 +1,6 @@
 //go:build integration
 
-package moving
+package rolling
 
 import (
 	"fmt"

@@ -1,6 +1,6 @@
 //go:build integration
 
-package moving
+package rolling
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 // What is between the high watermark and the end is not out of range, and not to be
 // seen either (B026 of package faults).
 func TestBetweenHighWatermarkAndEnd(t *testing.T) {
-	w := start(t, "min.insync.replicas=1", "broker.session.timeout.ms=60000")
+	w := start(t, "min.insync.replicas=1", "broker.session.timeout.ms=600000", "replica.lag.time.max.ms=600000")
 	w.CreateOn("t", []int32{1, 2})
 	w.AwaitISR("t", 1, 2)
 	w.Node(2).Signal(syscall.SIGSTOP)
@@ -184,30 +184,22 @@ func (w *world) ask(ctx context.Context, client *kgo.Client, id int32, topicID [
 // rotate gives each partition the leader after the one that it has.
 func (w *world) rotate(topic string, partitions int32, round int) {
 	w.T.Helper()
-	assign := kmsg.NewAlterPartitionAssignmentsRequestTopic()
 	elect := kmsg.NewElectLeadersRequestTopic()
-	assign.Topic, elect.Topic = topic, topic
-	wanted := make(map[int32]int32)
-	for id := range partitions {
-		p := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
-		p.Partition = id
+	elect.Topic = topic
+	wanted := make([][]int32, partitions)
+	for id := range wanted {
 		for i := range 3 {
-			p.Replicas = append(p.Replicas, int32((int(id)+round+i)%3+1))
+			wanted[id] = append(wanted[id], int32((id+round+i)%3+1))
 		}
-		wanted[id] = p.Replicas[0]
-		assign.Partitions, elect.Partitions = append(assign.Partitions, p), append(elect.Partitions, id)
+		elect.Partitions = append(elect.Partitions, int32(id))
 	}
-	move := kmsg.NewPtrAlterPartitionAssignmentsRequest()
-	move.Topics = append(move.Topics, assign)
-	if resp := harness.Ask[*kmsg.AlterPartitionAssignmentsResponse](w.World, move); resp.ErrorCode != 0 {
-		w.T.Fatalf("reassign: %v", protocol.Error(resp.ErrorCode))
-	}
+	w.Move(topic, wanted...)
 	w.Await("the leaders to be others", func() bool {
 		req := kmsg.NewPtrElectLeadersRequest()
 		req.Topics = append(req.Topics, elect)
 		harness.Ask[*kmsg.ElectLeadersResponse](w.World, req)
 		for _, p := range w.Partitions(topic) {
-			if p.Leader != wanted[p.Partition] {
+			if p.Leader != wanted[p.Partition][0] {
 				return false
 			}
 		}
