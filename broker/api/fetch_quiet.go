@@ -153,9 +153,10 @@ func (run *fetchRun) awake() bool {
 	return len(run.items) > first
 }
 
-// endQuiet ends the watching of a session that is no more.
+// endQuiet ends the watching of a session that is no more, if s is one. It waits for
+// partitions that append.
 func (s *fetchSession) endQuiet() {
-	if s.watcher == nil {
+	if s == nil || s.watcher == nil {
 		return
 	}
 	s.mu.Lock()

@@ -2,8 +2,10 @@ package api
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/klamm/klamm/broker/replica"
 	"github.com/klamm/klamm/metadata/record"
 	"github.com/klamm/klamm/protocol"
+	"github.com/klamm/klamm/storage"
 )
 
 // followerSession is broker 2 as it fetches from broker 1, in a session.
@@ -172,6 +175,64 @@ func TestSessionsEndWatching(t *testing.T) {
 		}
 		next.want(1, next.fetch(), "[] after 500ms")
 	})
+}
+
+// stuckLog is one on a disk that hangs.
+type stuckLog struct {
+	replica.Log
+	stuck, free chan struct{}
+}
+
+func (l stuckLog) AppendAsLeader(b []byte, epoch protocol.LeaderEpoch, opts storage.AppendOptions) (storage.AppendResult, error) {
+	close(l.stuck)
+	<-l.free
+	return l.Log.AppendAsLeader(b, epoch, opts)
+}
+
+// A disk that hangs holds up who fetches from it, and nobody else: a session that ends
+// meanwhile, and watches a partition there, does not keep the others.
+func TestSessionEndsOnStuckDisk(t *testing.T) {
+	w := newDataWorld(t)
+	log := stuckLog{nil, make(chan struct{}), make(chan struct{})}
+	w.wrap = func(l replica.Log) replica.Log { log.Log = l; return log }
+	w.topic("a", 1, 1, 1, 2)
+	w.wrap = func(l replica.Log) replica.Log { return l }
+	w.topic("b", 1, 1)
+	s := w.follow(followerFetch("a"))
+	next := followerFetch("-")
+	next.Version, next.SessionID, next.SessionEpoch, next.MaxWaitMillis, next.Topics = 18, s.id, s.epoch, 0, nil
+	if w.ask(next); s.quiet() != 1 {
+		t.Fatal("nothing is watched")
+	}
+	var held sync.WaitGroup
+	held.Go(func() { w.mustProduce("a", 1) })
+	<-log.stuck
+	held.Go(func() { // this and the next wait for the disk
+		again := followerFetch("b")
+		again.Version, again.SessionID, again.SessionEpoch, again.MaxWaitMillis = 18, s.id, 0, 0
+		w.ask(again)
+	})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ended := false; !ended; {
+			w.fetch.sessions.mu.Lock()
+			ended = w.fetch.sessions.byID[s.id] == nil
+			w.fetch.sessions.mu.Unlock()
+			runtime.Gosched()
+		}
+		other := fetchRequest(18, "b", 0)
+		other.SessionID, other.SessionEpoch, other.MaxWaitMillis = 0, 0, 0
+		w.ask(other)
+	}()
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		t.Error("a fetch of another topic waits for the disk")
+	}
+	close(log.free)
+	held.Wait()
+	<-done
 }
 
 // Whoever says that it is another follower is not taken for the one that watches.

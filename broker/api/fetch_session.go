@@ -48,11 +48,12 @@ type fetchWant struct {
 // fetchSession is what a client does not have to say again with every fetch.
 type fetchSession struct {
 	id       int32
-	byID     bool // its partitions are named by topic id
-	follower bool // a broker's
-	lastUsed time.Time
+	byID     bool      // its partitions are named by topic id
+	follower bool      // a broker's
+	lastUsed time.Time // guarded by fetchSessions.mu
 
-	// mu guards what follows. It is taken after fetchSessions.mu, never before.
+	// mu guards what follows. Under it partitions are locked, which may be waiting for
+	// a disk: so not under fetchSessions.mu, or all fetches would wait for that.
 	mu    sync.Mutex
 	epoch int32 // that the next request has to carry
 	parts map[fetchKey]*sessionPartition
@@ -148,7 +149,7 @@ type fetchSessions struct {
 	evictAfter time.Duration // idle for longer, a session makes room for a new one
 	newID      func() int32  // random, positive
 
-	mu   sync.Mutex // before fetchSession.mu
+	mu   sync.Mutex // a leaf
 	byID map[int32]*fetchSession
 }
 
@@ -162,7 +163,6 @@ func newFetchSessions(slots int, evictAfter time.Duration) *fetchSessions {
 // begin finds out what a Fetch is about and fills run's items with the
 // partitions to read. An error is one of the whole request.
 func (c *fetchSessions) begin(run *fetchRun, req *kmsg.FetchRequest, now time.Time) error {
-	byID := req.Version >= 13
 	if req.SessionEpoch == initialFetchEpoch || req.SessionEpoch == finalFetchEpoch {
 		// A full fetch ends the session that it names.
 		if req.SessionID != noFetchSession {
@@ -172,9 +172,9 @@ func (c *fetchSessions) begin(run *fetchRun, req *kmsg.FetchRequest, now time.Ti
 		run.wantsSession = req.SessionEpoch == initialFetchEpoch && req.Version >= 7
 		return nil
 	}
-	s, err := c.touch(req, byID, now)
-	if err != nil {
-		return err
+	s := c.touch(req.SessionID, now)
+	if s == nil {
+		return protocol.ErrFetchSessionIDNotFound
 	}
 	left, err := s.update(run, req)
 	if err == nil && !left {
@@ -189,7 +189,10 @@ func (s *fetchSession) update(run *fetchRun, req *kmsg.FetchRequest) (bool, erro
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.epoch != req.SessionEpoch {
-		return false, protocol.ErrInvalidFetchSessionEpoch // another connection was faster
+		return false, protocol.ErrInvalidFetchSessionEpoch
+	}
+	if s.byID != run.byID {
+		return false, protocol.ErrFetchSessionTopicIDError
 	}
 	for i := range req.Topics {
 		t := &req.Topics[i]
@@ -216,33 +219,24 @@ func (s *fetchSession) update(run *fetchRun, req *kmsg.FetchRequest) (bool, erro
 	return true, nil
 }
 
-// touch returns the session that an incremental fetch names and counts it as used.
-func (c *fetchSessions) touch(req *kmsg.FetchRequest, byID bool, now time.Time) (*fetchSession, error) {
+// touch returns the session that an incremental fetch names, nil for none, and counts
+// it as used.
+func (c *fetchSessions) touch(id int32, now time.Time) *fetchSession {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s, ok := c.byID[req.SessionID]
-	if !ok {
-		return nil, protocol.ErrFetchSessionIDNotFound
+	s := c.byID[id]
+	if s != nil {
+		s.lastUsed = now
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.epoch != req.SessionEpoch {
-		return nil, protocol.ErrInvalidFetchSessionEpoch
-	}
-	if s.byID != byID {
-		return nil, protocol.ErrFetchSessionTopicIDError
-	}
-	s.lastUsed = now
-	return s, nil
+	return s
 }
 
 func (c *fetchSessions) remove(id int32) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if s, ok := c.byID[id]; ok {
-		delete(c.byID, id)
-		s.endQuiet()
-	}
+	s := c.byID[id]
+	delete(c.byID, id)
+	c.mu.Unlock()
+	s.endQuiet()
 }
 
 // finish completes a fetch: it decides which items are answered, notes what the
@@ -279,10 +273,14 @@ func (s *fetchSession) finish(run *fetchRun) (int32, error) {
 
 // create makes a session of what a full fetch asked for, if there is room.
 func (c *fetchSessions) create(run *fetchRun, now time.Time) int32 {
+	var evicted *fetchSession
+	defer func() { evicted.endQuiet() }()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.byID) >= c.slots && !c.evictLocked(run.follower, now) {
-		return noFetchSession // the client goes on with full fetches
+	if len(c.byID) >= c.slots {
+		if evicted = c.evictLocked(run.follower, now); evicted == nil {
+			return noFetchSession // the client goes on with full fetches
+		}
 	}
 	id := c.newID()
 	for c.byID[id] != nil {
@@ -299,14 +297,15 @@ func (c *fetchSessions) create(run *fetchRun, now time.Time) int32 {
 	return id
 }
 
-// evictLocked makes room for one session: the least recently used one goes, if it
-// has been idle for long. A follower also displaces a consumer's that is not:
-// sessions matter more to brokers, which fetch many partitions for ever. Unlike
-// Kafka we never take a session in use from a consumer in favour of a larger one.
+// evictLocked makes room for one session and returns the one that goes, nil where none
+// may: the least recently used one, if it has been idle for long. A follower also
+// displaces a consumer's that is not: sessions matter more to brokers, which fetch
+// many partitions for ever. Unlike Kafka we never take a session in use from a
+// consumer in favour of a larger one.
 //
 // It looks at all sessions: that is as many as there are slots, 1000 by default,
 // and only when they are all taken and another client comes.
-func (c *fetchSessions) evictLocked(forFollower bool, now time.Time) bool {
+func (c *fetchSessions) evictLocked(forFollower bool, now time.Time) *fetchSession {
 	var victim *fetchSession
 	for _, s := range c.byID {
 		idle := now.Sub(s.lastUsed) > c.evictAfter
@@ -317,12 +316,10 @@ func (c *fetchSessions) evictLocked(forFollower bool, now time.Time) bool {
 			victim = s
 		}
 	}
-	if victim == nil {
-		return false
+	if victim != nil {
+		delete(c.byID, victim.id)
 	}
-	delete(c.byID, victim.id)
-	victim.endQuiet()
-	return true
+	return victim
 }
 
 func fetchKeyOf(t *kmsg.FetchRequestTopic, j int) fetchKey {
