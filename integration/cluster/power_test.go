@@ -6,8 +6,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/twmb/franz-go/pkg/kmsg"
-
 	"github.com/klamm/klamm/integration/harness"
 )
 
@@ -55,29 +53,10 @@ func TestPowerCut(t *testing.T) {
 			w.AwaitISR("t", 1, 2, 3)
 			if mode.survives {
 				w.MustHave("t", values)
-			} else if end := endOf(w, "t"); end >= int64(len(values)) {
+			} else if end := w.Count("t"); end >= int64(len(values)) {
 				t.Errorf("nothing was synced, and the log still ends at %d: the power was not cut", end)
 			}
 			w.Produce("t", "after")
 		})
 	}
-}
-
-// endOf is where the first partition of a topic ends.
-func endOf(w *harness.World, topic string) (end int64) {
-	w.T.Helper()
-	p := kmsg.NewListOffsetsRequestTopicPartition()
-	p.Timestamp = -1
-	t := kmsg.NewListOffsetsRequestTopic()
-	t.Topic = topic
-	t.Partitions = append(t.Partitions, p)
-	req := kmsg.NewPtrListOffsetsRequest()
-	req.ReplicaID = -1
-	req.Topics = append(req.Topics, t)
-	w.Await("the end of "+topic, func() bool {
-		got := harness.Ask[*kmsg.ListOffsetsResponse](w, req).Topics[0].Partitions[0]
-		end = got.Offset
-		return got.ErrorCode == 0
-	})
-	return end
 }

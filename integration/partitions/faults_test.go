@@ -30,7 +30,7 @@ func TestB039ElectionsWithoutWrites(t *testing.T) {
 	w.place("t", pair...)
 	w.Produce("t", "before")
 	lead := func(ids ...int32) {
-		w.reorder("t", ids...)
+		w.Move("t", ids)
 		w.elect("t", ids[0])
 	}
 	lead(pair[1], pair[0])
@@ -198,24 +198,6 @@ func (w *world) commit(group, topic string, asked int32) (coordinator int32) {
 		return err == nil && resp.(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode == 0
 	})
 	return coordinator
-}
-
-// reorder makes the replicas of a topic's partition the same ones in another order.
-func (w *world) reorder(topic string, replicas ...int32) {
-	w.T.Helper()
-	p := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
-	p.Replicas = replicas
-	t := kmsg.NewAlterPartitionAssignmentsRequestTopic()
-	t.Topic, t.Partitions = topic, append(t.Partitions, p)
-	req := kmsg.NewPtrAlterPartitionAssignmentsRequest()
-	req.TimeoutMillis, req.Topics = 10_000, append(req.Topics, t)
-	resp := harness.Ask[*kmsg.AlterPartitionAssignmentsResponse](w.World, req)
-	if code := protocol.Error(resp.ErrorCode); code != protocol.None {
-		w.T.Fatalf("replicas %v of %s: %v", replicas, topic, code)
-	}
-	if code := protocol.Error(resp.Topics[0].Partitions[0].ErrorCode); code != protocol.None {
-		w.T.Fatalf("replicas %v of %s: %v", replicas, topic, code)
-	}
 }
 
 // elect has the preferred leader of a topic's partition lead.

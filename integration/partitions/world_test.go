@@ -68,7 +68,7 @@ func (w *world) whole(before []int, most int) {
 	if !slices.Equal(got, w.load.acked) {
 		w.T.Errorf("%s has not what was acknowledged, each once: %d records for %d", loaded, len(got), len(w.load.acked))
 	}
-	if n := w.ends(loaded); n != int64(len(got)) {
+	if n := w.Count(loaded); n != int64(len(got)) {
 		w.T.Errorf("%s has %d records, %d were acknowledged, each once", loaded, n, len(got))
 	}
 	for _, topic := range w.load.topics {
@@ -78,28 +78,6 @@ func (w *world) whole(before []int, most int) {
 	w.sameMetadata()
 	w.mostElections(before, most)
 	w.SameLogs(append([]string{loaded}, w.load.topics...)...)
-}
-
-// ends is the sum of a topic's partitions' ends.
-func (w *world) ends(topic string) (sum int64) {
-	w.T.Helper()
-	asked := kmsg.NewListOffsetsRequestTopic()
-	asked.Topic = topic
-	for p := range int32(loadedPartitions) {
-		partition := kmsg.NewListOffsetsRequestTopicPartition()
-		partition.Partition, partition.Timestamp = p, -1
-		asked.Partitions = append(asked.Partitions, partition)
-	}
-	req := kmsg.NewPtrListOffsetsRequest()
-	req.ReplicaID = -1
-	req.Topics = append(req.Topics, asked)
-	for _, p := range harness.Ask[*kmsg.ListOffsetsResponse](w.World, req).Topics[0].Partitions {
-		if p.ErrorCode != 0 {
-			w.T.Fatalf("the end of %s-%d: %v", topic, p.Partition, protocol.Error(p.ErrorCode))
-		}
-		sum += p.Offset
-	}
-	return sum
 }
 
 // sameMetadata waits until the nodes' metadata is the same, which it soon must
