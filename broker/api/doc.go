@@ -20,7 +20,9 @@
 // It differs from Kafka where that spares clients an error: CreateTopics and
 // DeleteTopics are answered when this broker has acted on them, and not when the
 // controller has; DeleteRecords when a kill can not bring the records back; that a
-// topic is unknown is said once this broker knows what the controller knows;
+// topic is unknown, or to a consumer that its offset is out of range, is said once
+// this broker knows what the controller knows, and of the offset not before: it is
+// not available then;
 // Metadata that would name no broker is not answered, the connection ends.
 //
 // Start reading at Admin.APIs for the metadata, at NewProduce and NewFetch for

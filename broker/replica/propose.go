@@ -297,7 +297,9 @@ func (p *Partition) proposalAnswered(want proposal, code protocol.Error, partiti
 		}
 		return false
 	case protocol.ErrIneligibleReplica, protocol.ErrInvalidRequest, protocol.ErrUnknownTopicID, protocol.ErrUnknownTopicOrPartition:
-		// It was not done, and will not be: what was proposed counts no more.
+		// It was not done, and will not be: what was proposed counts no more. As in
+		// Kafka nothing keeps a copy from being taken up that was given up before this
+		// one was sent, and comes after it.
 		p.inSync.proposed = nil
 		p.advanceLocked()
 		return false // the follower's next fetch has it looked at again
