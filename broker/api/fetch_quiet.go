@@ -89,8 +89,15 @@ func (s *fetchSession) letQuietLocked(run *fetchRun) {
 func (it *fetchItem) idle() bool {
 	f, p := &it.fetched, it.cached
 	return it.partition != nil && it.err == nil && it.size == 0 && !f.Diverges && !p.quiet && p.next != nil &&
-		f.HighWatermark == p.highWatermark && f.HighWatermark <= it.want.highWatermark &&
-		f.LogStartOffset == p.logStartOffset && it.want == p.want
+		f.HighWatermark == p.highWatermark && f.LogStartOffset == p.logStartOffset && !it.missed() && it.want == p.want
+}
+
+// missed tells whether the follower says that it does not know what there is to tell.
+// Maybe it was told: an answer comes to nothing where it has moved to another leader
+// epoch meanwhile.
+func (it *fetchItem) missed() bool {
+	return it.err == nil &&
+		(it.want.highWatermark < it.fetched.HighWatermark || it.want.logStartOffset < it.fetched.LogStartOffset)
 }
 
 // quiet has a partition of the run watched, if there is nothing new.

@@ -122,13 +122,33 @@ func TestFetchLeavesQuietPartitionsAlone(t *testing.T) {
 		s.want(3, s.fetch("a 2 2 0"), "[] after 500ms")
 		// A deletion is told at the end of the fetch, and then the follower's start.
 		w.ask(deleteRequest(0, "a", 0, 1))
-		s.want(3, s.fetch(), "[a bytes:false hw:2 start:1] after 500ms")
+		s.want(2, s.fetch(), "[a bytes:false hw:2 start:1] after 500ms")
 		s.want(3, s.fetch("a 2 2 1"), "[] after 500ms")
 		// A follower out of the ISR is looked at every time.
 		w.apply(&record.PartitionChange{TopicID: b, Leader: 1, ISR: []protocol.NodeID{1}, LeaderRecovery: record.RecoveryUnchanged})
 		s.want(2, s.fetch(), "[] after 500ms")
 		later(func() { w.apply(&record.RemoveTopic{TopicID: worldTopicID("c", 1)}) })
 		s.want(1, s.fetch(), "[c UNKNOWN_TOPIC_OR_PARTITION] after 100ms")
+	})
+}
+
+// A follower that has come under another leader epoch meanwhile makes nothing of an
+// answer, and asks again from where it stands: it is told again.
+func TestFetchTellsFollowerAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newDataWorld(t)
+		w.deletableTopic("a", 1, 2)
+		s := w.follow(followerFetch("a"))
+		w.mustProduce("a", 2)
+		s.fetch()
+		for range 2 {
+			s.want(0, s.fetch("a 2 0 0"), "[a bytes:false hw:2 start:0] after 0s")
+		}
+		s.want(1, s.fetch("a 2 2 0"), "[] after 500ms")
+		w.ask(deleteRequest(0, "a", 0, 1))
+		s.want(0, s.fetch(), "[a bytes:false hw:2 start:1] after 500ms")
+		s.want(0, s.fetch("a 2 2 0"), "[a bytes:false hw:2 start:1] after 500ms")
+		s.want(1, s.fetch("a 2 2 1"), "[] after 500ms")
 	})
 }
 

@@ -262,7 +262,7 @@ func (s *fetchSession) finish(run *fetchRun) (int32, error) {
 	for i := range run.items {
 		it := &run.items[i]
 		it.cached.name = it.name
-		it.unchanged = !it.cached.toldLocked(it)
+		it.unchanged = !it.cached.toldLocked(it) && !(run.follower && it.missed())
 		if it.size > 0 {
 			s.moveLastLocked(it.cached)
 		}
