@@ -49,7 +49,7 @@ func mixed(t *testing.T, controllers, brokers []harness.Kind) {
 		w.AwaitISR("t", 1, 2, 3)
 		w.AwaitISR("tail", 1, 2, 3)
 	}
-	if kept := w.total("tail"); kept >= int64(len(w.Nodes))*(tail+2) {
+	if kept := w.Count("tail"); kept >= int64(len(w.Nodes))*(tail+2) {
 		t.Errorf("all %d records are there, and nothing had to be given up", kept)
 	}
 
@@ -117,13 +117,4 @@ func (w *world) killWithTail(id int32, topic string) {
 	for _, other := range w.Others(id) {
 		w.Node(other).Signal(syscall.SIGCONT)
 	}
-}
-
-// total is how many records a topic has.
-func (w *world) total(topic string) (n int64) {
-	w.T.Helper()
-	for _, end := range w.ends(topic) {
-		n += end
-	}
-	return n
 }

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/klamm/klamm/integration/harness"
 )
@@ -173,12 +172,12 @@ func (l *load) end() {
 	w.T.Helper()
 	l.stop()
 	l.done.Wait()
-	ends := w.ends(l.topic)
+	ends := w.Ends(l.topic)
 	w.Await("the reader to be at the end", func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for partition, end := range ends {
-			if last, ok := l.seen[partition]; end > 0 && (!ok || last+1 < end) {
+			if last, ok := l.seen[int32(partition)]; end > 0 && (!ok || last+1 < end) {
 				return false
 			}
 		}
@@ -226,36 +225,4 @@ func (l *load) end() {
 		w.T.Errorf("%s has %d records, and %d were written", l.topic, total, len(l.values))
 	}
 	w.T.Logf("%d records", total)
-}
-
-// ends are the ends of a topic's partitions for a reader.
-func (w *world) ends(topic string) map[int32]int64 {
-	w.T.Helper()
-	ends := make(map[int32]int64)
-	w.Await("the ends of "+topic, func() bool {
-		clear(ends)
-		req := kmsg.NewPtrListOffsetsRequest()
-		t := kmsg.NewListOffsetsRequestTopic()
-		t.Topic = topic
-		for _, part := range w.Partitions(topic) {
-			p := kmsg.NewListOffsetsRequestTopicPartition()
-			p.Partition, p.Timestamp = part.Partition, -1
-			t.Partitions = append(t.Partitions, p)
-		}
-		req.Topics = append(req.Topics, t)
-		resp, err := w.Client.Request(w.Within(), req)
-		if err != nil {
-			w.T.Fatal(err)
-		}
-		for _, answer := range resp.(*kmsg.ListOffsetsResponse).Topics {
-			for _, p := range answer.Partitions {
-				if p.ErrorCode != 0 {
-					return false
-				}
-				ends[p.Partition] = p.Offset
-			}
-		}
-		return len(ends) > 0 && len(ends) == len(t.Partitions)
-	})
-	return ends
 }

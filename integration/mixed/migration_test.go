@@ -34,16 +34,7 @@ func TestMigration(t *testing.T) {
 
 	drain := func(id int32) {
 		t.Helper()
-		var why string
-		defer func() {
-			if t.Failed() {
-				t.Log(why)
-			}
-		}()
-		w.Await(fmt.Sprintf("broker %d to be one that can be stopped", id), func() (ok bool) {
-			why, _, ok = harness.Run(t, "can-stop", strconv.Itoa(int(id)), "--bootstrap-server", strings.Join(w.Bootstrap(), ","))
-			return ok
-		})
+		w.AwaitCanStop(id)
 		w.Node(id).Stop()
 		l.goOn()
 	}
@@ -173,7 +164,7 @@ func (w *world) records(topic string) (records []string) {
 	w.T.Helper()
 	client := w.NewClient(kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	defer client.Close()
-	end, last := w.ends(topic)[0], int64(-1)
+	end, last := w.Ends(topic)[0], int64(-1)
 	for last < end-1 {
 		fetches := client.PollFetches(w.Within())
 		if err := fetches.Err(); err != nil {
@@ -290,14 +281,20 @@ func (w *world) member(topic, group string) *member {
 // end waits until the group has committed all of the topic.
 func (m *member) end() {
 	m.w.T.Helper()
-	ends := m.w.ends(m.topic)
+	ends := m.w.Ends(m.topic)
+	var failed error // while it joins again
+	defer func() {
+		if m.w.T.Failed() && failed != nil {
+			m.w.T.Log(failed)
+		}
+	}()
 	m.w.Await("the group to have read everything", func() bool {
-		if err := m.client.CommitUncommittedOffsets(m.w.Within()); err != nil {
-			m.w.T.Fatal(err)
+		if failed = m.client.CommitUncommittedOffsets(m.w.Within()); failed != nil {
+			return false
 		}
 		done := m.client.CommittedOffsets()[m.topic]
 		for partition, end := range ends {
-			if end > 0 && done[partition].Offset < end {
+			if end > 0 && done[int32(partition)].Offset < end {
 				return false
 			}
 		}

@@ -54,10 +54,7 @@ func startKafka(t *testing.T, controllers int) *world {
 
 func newWorld(t *testing.T, c *harness.Cluster) *world {
 	t.Helper()
-	w := &world{harness.NewWorld(t, c, kgo.MetadataMinAge(100*time.Millisecond),
-		kgo.AlwaysRetryEOF())} // else a death during a connection's first request looks like missing SASL
-	w.Patience = 2 * time.Minute // JVMs start on what cores there are
-	return w
+	return &world{harness.NewWorld(t, c, kgo.MetadataMinAge(100*time.Millisecond))}
 }
 
 // lead has the first replica of every partition lead, which is in sync.
@@ -89,22 +86,7 @@ func (w *world) everyBroker() (ids []int32) {
 // move reassigns partitions, and waits until all of it is done.
 func (w *world) move(topic string, targets ...[]int32) {
 	w.T.Helper()
-	req := kmsg.NewPtrAlterPartitionAssignmentsRequest()
-	req.TimeoutMillis = 30_000
-	t := kmsg.NewAlterPartitionAssignmentsRequestTopic()
-	t.Topic = topic
-	for i, target := range targets {
-		p := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
-		p.Partition, p.Replicas = int32(i), target
-		t.Partitions = append(t.Partitions, p)
-	}
-	req.Topics = append(req.Topics, t)
-	resp := harness.Ask[*kmsg.AlterPartitionAssignmentsResponse](w.World, req)
-	for _, p := range resp.Topics[0].Partitions {
-		if p.ErrorCode != 0 {
-			w.T.Fatalf("reassign %s/%d: %d %v", topic, p.Partition, p.ErrorCode, p.ErrorMessage)
-		}
-	}
+	w.Move(topic, targets...)
 	w.Await(fmt.Sprintf("%s to be on %v", topic, targets), func() bool {
 		parts := w.Partitions(topic)
 		return len(parts) == len(targets) && !slices.ContainsFunc(parts, func(p kmsg.MetadataResponseTopicPartition) bool {
