@@ -46,8 +46,6 @@ type fetcher struct {
 	session session
 	failing bool      // the last round failed, and was logged
 	looked  time.Time // when all positions were last looked at
-	// held is how long the throttle keeps partitions back, 0 where it does not.
-	held time.Duration
 }
 
 // entry is one partition that is pulled.
@@ -149,7 +147,7 @@ func (f *fetcher) run() {
 			f.pause(next)
 			continue
 		}
-		err := f.round(wants)
+		err := f.round(wants, next)
 		switch {
 		case err == nil:
 			f.failing = false
@@ -173,7 +171,6 @@ const lookAtAll = 30 * time.Second
 // fetched now the session forgets.
 func (f *fetcher) wants(now time.Time) ([]want, time.Duration) {
 	queue, next := f.due(now)
-	f.held = 0
 	var wants []want
 	for _, e := range queue {
 		at, ok := e.partition.Position()
@@ -183,16 +180,15 @@ func (f *fetcher) wants(now time.Time) ([]want, time.Duration) {
 		}
 		if at.Throttled {
 			if held := f.pool.cfg.Throttle.Wait(); held > 0 {
-				f.held = held
+				if next < 0 || held < next {
+					next = held
+				}
 				f.session.forget(e.key)
 				f.lookAt(e)
 				continue
 			}
 		}
 		wants = append(wants, want{e, at})
-	}
-	if f.held > 0 && (next < 0 || f.held < next) {
-		next = f.held
 	}
 	return wants, next
 }
@@ -271,8 +267,9 @@ func (f *fetcher) pause(d time.Duration) {
 	}
 }
 
-// round is one fetch and what comes of it.
-func (f *fetcher) round(wants []want) error {
+// round is one fetch and what comes of it. Where next is not negative there is more to
+// ask for then.
+func (f *fetcher) round(wants []want, next time.Duration) error {
 	if err := f.connect(); err != nil {
 		return err
 	}
@@ -284,8 +281,8 @@ func (f *fetcher) round(wants []want) error {
 	req.ReplicaID = int32(cfg.Node)
 	req.ReplicaState.ID, req.ReplicaState.Epoch = int32(cfg.Node), int64(cfg.Epoch())
 	wait := cfg.MaxWait
-	if f.held > 0 {
-		wait = min(wait, f.held+time.Millisecond) // then there is more to ask for
+	if next >= 0 {
+		wait = min(wait, next+time.Millisecond)
 	}
 	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = int32(wait.Milliseconds()), cfg.MinBytes, cfg.MaxBytes
 	for i := range req.Topics {

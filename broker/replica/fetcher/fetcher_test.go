@@ -278,6 +278,23 @@ func TestRest(t *testing.T) {
 	})
 }
 
+// TestRestBoundsFetch: a fetch of the others does not outlast a partition's rest.
+func TestRestBoundsFetch(t *testing.T) {
+	run(t, 2, func(w *world) {
+		w.fetch(t)
+		w.answers <- answer(9, func(p *kmsg.FetchResponseTopicPartition) { p.ErrorCode = int16(protocol.ErrUnknownLeaderEpoch) })
+		req := w.fetch(t)
+		if most := firstRest + time.Millisecond; len(partitions(req)) != 0 || time.Duration(req.MaxWaitMillis)*time.Millisecond > most {
+			t.Fatalf("fetch of %v waits %d ms, want %v", partitions(req), req.MaxWaitMillis, most)
+		}
+		time.Sleep(time.Duration(req.MaxWaitMillis) * time.Millisecond)
+		w.answers <- answer(9)
+		if req := w.fetch(t); !slices.Equal(partitions(req), []int32{0}) || req.MaxWaitMillis != 500 {
+			t.Fatalf("fetch %+v", req)
+		}
+	})
+}
+
 // TestConnectionLost: another connection, another session, in place of the one that was.
 func TestConnectionLost(t *testing.T) {
 	run(t, 1, func(w *world) {
