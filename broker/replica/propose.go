@@ -296,15 +296,18 @@ func (p *Partition) proposalAnswered(want proposal, code protocol.Error, partiti
 			p.inSync.proposed = nil
 		}
 		return false
-	case protocol.ErrIneligibleReplica, protocol.ErrInvalidRequest, protocol.ErrUnknownTopicID, protocol.ErrUnknownTopicOrPartition:
+	case protocol.ErrIneligibleReplica, protocol.ErrInvalidRequest:
 		// It was not done, and will not be: what was proposed counts no more. As in
 		// Kafka nothing keeps a copy from being taken up that was given up before this
 		// one was sent, and comes after it.
 		p.inSync.proposed = nil
 		p.advanceLocked()
 		return false // the follower's next fetch has it looked at again
-	case protocol.ErrFencedLeaderEpoch, protocol.ErrInvalidUpdateVersion, protocol.ErrNewLeaderElected:
-		return false // the image that says more is on its way
+	case protocol.ErrFencedLeaderEpoch, protocol.ErrInvalidUpdateVersion, protocol.ErrNewLeaderElected,
+		protocol.ErrUnknownTopicID, protocol.ErrUnknownTopicOrPartition:
+		// The image that says more is on its way. A controller that does not know the
+		// topic may be behind one that has taken up the proposal.
+		return false
 	}
 	return true
 }

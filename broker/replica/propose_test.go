@@ -220,6 +220,31 @@ func TestUnknownOutcome(t *testing.T) {
 	})
 }
 
+// TestProposalForUnknownTopic: a controller that does not know the topic, because it is
+// deleted or because it is none any more, has not refused what another may have taken up:
+// it counts until an image shows what became of it.
+func TestProposalForUnknownTopic(t *testing.T) {
+	for _, code := range []protocol.Error{protocol.ErrUnknownTopicID, protocol.ErrUnknownTopicOrPartition} {
+		d := &decider{}
+		d.answer = func(req *kmsg.AlterPartitionRequest) (kmsg.Response, error) { return agree(req, code, 0), nil }
+		proposing(t, d, func(_ *Manager, p *Partition, log *fakeLog) {
+			after := registration(1, 0, 1, 2)
+			after.ISR, after.PartitionEpoch = []protocol.NodeID{1}, 1
+			p.become(after, actionUpdate, log, 0)
+			fetchFrom2(t, p, 0)
+			<-d.asked
+			synctest.Wait()
+			mustAppend(t, p, 1)
+			wantHighWatermark(t, p, log, 0)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if n := len(d.asked); n != 0 {
+				t.Errorf("%v: asked %d times more", code, n)
+			}
+		})
+	}
+}
+
 // TestAnswerLost: a proposal was taken up, the answer got lost, and the same one is
 // refused for its partition epoch. It is not made for ever (B050 of package
 // integration/faults): the image that shows it brings the epoch for the next.
