@@ -151,6 +151,7 @@ func (c *checks) topicChanged(v *watcher, topic metadata.TopicChange, img *metad
 func (c *checks) committed(b batch.Batch, to *metadata.Image) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	elr := eligible{image: to, changed: map[key]places{}}
 	err := record.Each(b, func(e record.Entry) error {
 		switch r := e.Record.(type) {
 		case *record.RegisterBroker:
@@ -165,8 +166,11 @@ func (c *checks) committed(b batch.Batch, to *metadata.Image) {
 			c.partitions[r.TopicID] = max(c.partitions[r.TopicID], int(r.PartitionID)+1)
 		case *record.PartitionChange:
 			c.epochs[key{r.TopicID, r.PartitionID}]++
+			elr.change(r)
 		case *record.ClearELR:
-			c.cleared(r, to)
+			for _, k := range elr.clear(r) {
+				c.epochs[k]++
+			}
 		}
 		return nil
 	})
@@ -175,18 +179,54 @@ func (c *checks) committed(b batch.Batch, to *metadata.Image) {
 	}
 }
 
-// cleared takes note of a change of each partition that has eligible replicas.
-func (c *checks) cleared(r *record.ClearELR, img *metadata.Image) {
-	for t := range img.Topics() {
+// eligible is who is eligible while a batch is applied to an image: where they are
+// cleared the epochs of their partitions go up, and no record names these.
+type eligible struct {
+	image   *metadata.Image
+	changed map[key]places // by the batch
+}
+
+// places are how many replicas are eligible, and how many led last.
+type places struct{ eligible, last int }
+
+func (e eligible) of(k key, p *metadata.Partition) places {
+	if now, ok := e.changed[k]; ok || p == nil {
+		return now
+	}
+	return places{len(p.ELR), len(p.LastKnownELR)}
+}
+
+func (e eligible) change(r *record.PartitionChange) {
+	k := key{r.TopicID, r.PartitionID}
+	var p *metadata.Partition
+	if t, ok := e.image.TopicByID(r.TopicID); ok {
+		p, _ = t.Partition(r.PartitionID)
+	}
+	now := e.of(k, p)
+	if r.ELR != nil {
+		now.eligible = len(r.ELR)
+	}
+	if r.LastKnownELR != nil {
+		now.last = len(r.LastKnownELR)
+	}
+	e.changed[k] = now
+}
+
+// clear returns the partitions that had some.
+func (e eligible) clear(r *record.ClearELR) (had []key) {
+	for t := range e.image.Topics() {
 		if r.TopicName != "" && r.TopicName != t.Name {
 			continue
 		}
 		for p := range t.Partitions() {
-			if len(p.ELR)+len(p.LastKnownELR) > 0 {
-				c.epochs[key{t.ID, p.ID}]++
+			k := key{t.ID, p.ID}
+			if e.of(k, p) != (places{}) {
+				had = append(had, k)
+				e.changed[k] = places{}
 			}
 		}
 	}
+	return had
 }
 
 // brief is a partition in a line.
