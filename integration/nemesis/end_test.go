@@ -28,7 +28,7 @@ func (w *world) end() {
 	w.awaitWhole()
 	w.load.producers.end()
 	w.load.admin.end()
-	ends := w.ends()
+	ends := [partitions]int64(w.Ends(topic))
 	if !w.loses { // a consumer that read what is lost may stop
 		w.comeToTheEnd(ends)
 	}
@@ -75,31 +75,6 @@ func (w *world) mustLose() {
 			break
 		}
 	}
-}
-
-// ends are the ends of the topic's partitions, as consumers see them.
-func (w *world) ends() (ends [partitions]int64) {
-	w.T.Helper()
-	asked := kmsg.NewListOffsetsRequestTopic()
-	asked.Topic = topic
-	for p := range int32(partitions) {
-		partition := kmsg.NewListOffsetsRequestTopicPartition()
-		partition.Partition, partition.Timestamp = p, -1
-		asked.Partitions = append(asked.Partitions, partition)
-	}
-	req := kmsg.NewPtrListOffsetsRequest()
-	req.ReplicaID = -1
-	req.Topics = append(req.Topics, asked)
-	w.Await("the ends of all partitions", func() bool {
-		for _, p := range harness.Ask[*kmsg.ListOffsetsResponse](w.World, req).Topics[0].Partitions {
-			if p.ErrorCode != 0 {
-				return false
-			}
-			ends[p.Partition] = p.Offset
-		}
-		return true
-	})
-	return ends
 }
 
 // comeToTheEnd waits until all consumers have. Those that do not are found in the

@@ -11,7 +11,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/klamm/klamm/integration/harness"
-	"github.com/klamm/klamm/protocol"
 )
 
 var _ = register(scenario{
@@ -62,27 +61,13 @@ var _ = register(scenario{
 func (w *world) move(to ...int32) {
 	w.T.Helper()
 	w.fault("move to %v", to)
-	moved := kmsg.NewAlterPartitionAssignmentsRequestTopic()
-	moved.Topic = topic
-	for p := range int32(partitions) {
-		a := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
-		a.Partition = p
+	targets := make([][]int32, partitions)
+	for p := range targets {
 		for i := range to {
-			a.Replicas = append(a.Replicas, to[(int(p)+i)%len(to)])
-		}
-		moved.Partitions = append(moved.Partitions, a)
-	}
-	req := kmsg.NewPtrAlterPartitionAssignmentsRequest()
-	req.Topics = append(req.Topics, moved)
-	resp := harness.Ask[*kmsg.AlterPartitionAssignmentsResponse](w.World, req)
-	if code := protocol.Error(resp.ErrorCode); code != protocol.None {
-		w.T.Fatalf("move: %v", code)
-	}
-	for _, p := range resp.Topics[0].Partitions {
-		if code := protocol.Error(p.ErrorCode); code != protocol.None {
-			w.T.Fatalf("move partition %d: %v", p.Partition, code)
+			targets[p] = append(targets[p], to[(p+i)%len(to)])
 		}
 	}
+	w.Move(topic, targets...)
 	began := time.Now()
 	w.Await("the move to end", func() bool {
 		resp := harness.Ask[*kmsg.ListPartitionReassignmentsResponse](w.World, kmsg.NewPtrListPartitionReassignmentsRequest())

@@ -78,7 +78,7 @@ func begin(t *testing.T, s scenario, seed uint64) *world {
 	cluster, network := hosts.Start(t)
 	w.net = network
 	w.World = harness.NewWorld(t, cluster, kgo.MetadataMinAge(100*time.Millisecond), kgo.RequestTimeoutOverhead(5*time.Second))
-	w.Patience, w.Pause = 2*time.Minute, 50*time.Millisecond
+	w.Pause = 50 * time.Millisecond
 	t.Cleanup(func() {
 		if *keep != "" {
 			w.keep()
