@@ -9,7 +9,7 @@
 // Every node of a test is one of these, started at once or step by step; a Shared
 // is one for all tests of a package. A Network gives each node of a cluster a host
 // whose connections can be cut. A World is a cluster with a client and what tests
-// ask of them.
+// ask of them. A Process is a client that is a program, in a Language.
 //
 // Start reading at node.go, then cluster.go.
 package harness
