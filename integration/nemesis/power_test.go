@@ -43,32 +43,25 @@ var _ = register(scenario{
 var _ = register(scenario{
 	number: 5, name: "power-cut-everywhere", stated: true, settings: []string{"log.flush.interval.messages=1"},
 	does: "the power of all brokers is cut in one moment; with log.flush.interval.messages=1 nothing acknowledged is lost",
-	run: func(w *world) {
-		w.onPower()
-		for w.next(2 * time.Second) {
-			w.cutPower(w.brokers()...)
-			w.start(w.brokers()...)
-			w.goesOn()
-			w.awaitWhole()
-		}
-		w.offPower()
-	},
+	run:  cutAll,
 })
 
 var _ = register(scenario{
 	number: 104, name: "control-power-cut-everywhere", loses: true, unclean: true,
 	does: "the same with the flush mode that a power cut of all brokers does not survive: records are lost",
-	run: func(w *world) {
-		w.onPower()
-		for w.next(2 * time.Second) {
-			w.cutPower(w.brokers()...)
-			w.start(w.brokers()...)
-			w.goesOn()
-			w.awaitWhole()
-		}
-		w.offPower()
-	},
+	run:  cutAll,
 })
+
+func cutAll(w *world) {
+	w.onPower()
+	for w.next(2 * time.Second) {
+		w.cutPower(w.brokers()...)
+		w.start(w.brokers()...)
+		w.goesOn()
+		w.awaitWhole()
+	}
+	w.offPower()
+}
 
 var _ = register(scenario{
 	number: 6, name: "last-replica-power-cut", atLeast: 30 * time.Second,
