@@ -334,8 +334,8 @@ func (s *reassignStatus) print(w io.Writer, asJSON bool) error {
 	var bytes, of int64
 	for _, m := range s.Partitions {
 		for _, c := range m.Copies {
-			if c.Of >= 0 && c.Bytes >= 0 {
-				bytes, of = bytes+min(c.Bytes, c.Of), of+c.Of
+			if c.Of >= 0 { // of one that is away none is known to be there
+				bytes, of = bytes+min(max(c.Bytes, 0), c.Of), of+c.Of
 			}
 		}
 	}

@@ -41,7 +41,7 @@ func TestReassignStatusPrint(t *testing.T) {
 	if err := s.print(&out, false); err != nil {
 		t.Fatal(err)
 	}
-	const want = `4 partitions move, 1999 of 2000 bytes have been copied
+	const want = `4 partitions move, 1999 of 3000 bytes have been copied
 
 TOPIC  PARTITION  FROM  TO   LEADER  BROKER  BYTES  OF    STATE
 a      0          1,2   1,3  1       3       999    1000  99 %
