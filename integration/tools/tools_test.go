@@ -28,7 +28,7 @@ var reasons = map[string]string{
 }
 
 // patience bounds every wait; nothing takes nearly as long unless it is stuck.
-const patience = 40 * time.Second
+const patience = 2 * time.Minute
 
 // java is the JVM that the tests share; TestMain ends it.
 var java *runner
