@@ -22,24 +22,28 @@ import (
 // seen either (B026 of package faults).
 func TestBetweenHighWatermarkAndEnd(t *testing.T) {
 	w := start(t, "min.insync.replicas=1", "broker.session.timeout.ms=600000", "replica.lag.time.max.ms=600000")
-	w.CreateOn("t", []int32{1, 2})
-	w.AwaitISR("t", 1, 2)
-	w.Node(2).Signal(syscall.SIGSTOP)
-	// Clients that do not know of node 2 do not wait for it.
-	acksOne := w.NewClient(kgo.SeedBrokers(w.Node(1).Address), kgo.RequiredAcks(kgo.LeaderAck()), kgo.DisableIdempotentWrite())
+	// The follower stands still; the active controller does not, which knows what is
+	// out of range.
+	leader := w.Controller()
+	follower := leader%3 + 1
+	w.CreateOn("t", []int32{leader, follower})
+	w.AwaitISR("t", leader, follower)
+	w.Node(follower).Signal(syscall.SIGSTOP)
+	// Clients that do not know of the follower do not wait for it.
+	acksOne := w.NewClient(kgo.SeedBrokers(w.Node(leader).Address), kgo.RequiredAcks(kgo.LeaderAck()), kgo.DisableIdempotentWrite())
 	for i := range 5 {
 		if err := acksOne.ProduceSync(w.Within(), &kgo.Record{Topic: "t", Value: []byte{byte(i)}}).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for offset, want := range map[int64]protocol.Error{0: 0, 3: 0, 5: 0, 6: protocol.ErrOffsetOutOfRange, -1: protocol.ErrOffsetOutOfRange} {
-		p := w.fetch(1, 12, offset, -1, "")
+		p := w.fetch(leader, 12, offset, -1, "")
 		if code := protocol.Error(p.ErrorCode); code != want || len(p.RecordBatches) > 0 || want == 0 && p.HighWatermark != 0 {
 			t.Errorf("a fetch at %d: %v, %d bytes, high watermark %d", offset, code, len(p.RecordBatches), p.HighWatermark)
 		}
 	}
-	w.Node(2).Signal(syscall.SIGCONT)
-	w.Await("the follower to have them", func() bool { return len(w.fetch(1, 12, 0, -1, "").RecordBatches) > 0 })
+	w.Node(follower).Signal(syscall.SIGCONT)
+	w.Await("the follower to have them", func() bool { return len(w.fetch(leader, 12, 0, -1, "").RecordBatches) > 0 })
 }
 
 // Leaderships go round, and a node stands still for so long that it leaves the
