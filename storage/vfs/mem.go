@@ -171,7 +171,7 @@ func (m *Mem) Create(path string) (File, error) {
 		n.truncate(0)
 	}
 	n.modified = m.now()
-	return &memFile{fs: m, node: n, path: path, writable: true}, nil
+	return &memFile{fs: m, node: n, handle: handle{path: path, writable: true}}, nil
 }
 
 // Open implements FS.
@@ -187,7 +187,7 @@ func (m *Mem) open(path string, writable bool) (File, error) {
 	if n == nil || n.isDir {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
 	}
-	return &memFile{fs: m, node: n, path: path, writable: writable}, nil
+	return &memFile{fs: m, node: n, handle: handle{path: path, writable: writable}}, nil
 }
 
 // Stat implements FS.

@@ -2,8 +2,6 @@ package vfs
 
 import (
 	"bytes"
-	"io"
-	"io/fs"
 	"os"
 	"slices"
 )
@@ -11,21 +9,9 @@ import (
 // memFile is an open file of a Mem. Like a descriptor it stays usable when
 // the name is gone.
 type memFile struct {
-	fs       *Mem
-	node     *node
-	path     string
-	writable bool
-	closed   bool
-}
-
-func (f *memFile) checkLocked(op string, write bool) error {
-	switch {
-	case f.closed:
-		return &fs.PathError{Op: op, Path: f.path, Err: fs.ErrClosed}
-	case write && !f.writable:
-		return &fs.PathError{Op: op, Path: f.path, Err: fs.ErrPermission}
-	}
-	return nil
+	fs   *Mem
+	node *node
+	handle
 }
 
 func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
@@ -34,14 +20,7 @@ func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
 	if err := f.checkLocked("read", false); err != nil {
 		return 0, err
 	}
-	if off >= int64(len(f.node.data)) {
-		return 0, io.EOF
-	}
-	n := copy(p, f.node.data[off:])
-	if n < len(p) {
-		return n, io.EOF
-	}
-	return n, nil
+	return readAt(f.node.data, p, off)
 }
 
 func (f *memFile) WriteAt(p []byte, off int64) (int, error) {

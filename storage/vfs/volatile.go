@@ -227,7 +227,7 @@ func (v *Volatile) open(path string, writable bool) (File, error) {
 
 func (v *Volatile) handleLocked(n *cached, path string, writable bool) File {
 	n.opened++
-	return &volatileFile{fs: v, node: n, path: path, writable: writable}
+	return &volatileFile{fs: v, node: n, handle: handle{path: path, writable: writable}}
 }
 
 // Stat implements FS.

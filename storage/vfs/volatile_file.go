@@ -1,29 +1,15 @@
 package vfs
 
 import (
-	"io"
-	"io/fs"
 	"os"
 	"slices"
 )
 
 // volatileFile is an open file of a Volatile.
 type volatileFile struct {
-	fs       *Volatile
-	node     *cached
-	path     string
-	writable bool
-	closed   bool
-}
-
-func (f *volatileFile) checkLocked(op string, write bool) error {
-	switch {
-	case f.closed:
-		return &fs.PathError{Op: op, Path: f.path, Err: fs.ErrClosed}
-	case write && !f.writable:
-		return &fs.PathError{Op: op, Path: f.path, Err: fs.ErrPermission}
-	}
-	return nil
+	fs   *Volatile
+	node *cached
+	handle
 }
 
 func (f *volatileFile) ReadAt(p []byte, off int64) (int, error) {
@@ -32,14 +18,7 @@ func (f *volatileFile) ReadAt(p []byte, off int64) (int, error) {
 	if err := f.checkLocked("read", false); err != nil {
 		return 0, err
 	}
-	if off >= int64(len(f.node.data)) {
-		return 0, io.EOF
-	}
-	n := copy(p, f.node.data[off:])
-	if n < len(p) {
-		return n, io.EOF
-	}
-	return n, nil
+	return readAt(f.node.data, p, off)
 }
 
 func (f *volatileFile) WriteAt(p []byte, off int64) (int, error) {
